@@ -1,0 +1,22 @@
+"""Enginehouse: how busy each node of an LLM fleet is, and which engine makes it so.
+
+Read in this order; each module imports only what stands above it:
+
+    measurement   what one node reported at one moment
+    heartbeat     the message that carries a measurement
+    metrics       the table: one row a metric, one row a chart
+    registry      the fleet now
+    summary       totals that name what they leave out
+    store         what survives a restart
+    history       what the charts ask for
+    exposition    the fleet as Prometheus text
+    charts        a chart and its series as a plotly figure
+    settings      how a setting is read from flag, environment and file
+    config        which settings there are
+    app           builds all of the above and hands it to the views
+    cli           the commands
+
+`agent` runs on the nodes with the standard library alone; `views` is the only package that knows Flask.
+"""
+
+__version__ = "0.1.0"

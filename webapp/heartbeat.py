@@ -1,0 +1,151 @@
+"""The wire between agent and control plane: heartbeat_v1 JSON <-> `Measurement`.
+
+Reading is tolerant (rolling upgrades run both ways): every field but the node's name is optional, one bad
+field costs that field, an unknown field is passed over. What was passed over as bad is told, never hidden.
+
+Runs on nodes: standard library only, CPython 3.9 and later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from webapp.fields import Rejection, kind_of, printable, shown, values
+from webapp.measurement import Measurement
+
+SCHEMA = "heartbeat_v1"
+
+#: A body larger than this, as sent or once expanded, is refused.
+LARGEST_BODY_BYTES = 1024 * 1024
+
+#: A JSON value nested deeper than this is refused.
+DEEPEST_NESTING = 32
+
+#: Longest name of a node, in characters.
+LONGEST_NAME = 253
+
+
+class Reading(NamedTuple):
+    """A measurement, and the fields of its message that could not be used."""
+
+    measurement: Measurement
+    rejected: tuple[Rejection, ...]
+
+
+class HeartbeatRefused(ValueError):
+    """The whole message can't be used. `field` is the field to blame, or "" for the body as such."""
+
+    def __init__(self, reason: str, field: str = "") -> None:
+        super().__init__(reason)
+        self.field = field
+
+
+def read(body: bytes) -> Reading:
+    """The measurement in a message. Raises HeartbeatRefused."""
+    if len(body) > LARGEST_BODY_BYTES:
+        raise HeartbeatRefused(f"the body has {len(body)} bytes; at most {LARGEST_BODY_BYTES} are taken")
+    return from_mapping(parse_object(body))
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """The JSON object in `body`. Raises HeartbeatRefused, which says what came instead.
+
+    >>> parse_object(b'{"node": "cpu-07"}')
+    {'node': 'cpu-07'}
+    >>> parse_object(b"[]")
+    Traceback (most recent call last):
+    webapp.heartbeat.HeartbeatRefused: expected a JSON object, got an array
+    """
+    try:
+        if _nesting_may_exceed(body, DEEPEST_NESTING) and _nesting(body) > DEEPEST_NESTING:
+            raise HeartbeatRefused(f"the JSON is nested deeper than {DEEPEST_NESTING} levels")
+        value = json.loads(body.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise HeartbeatRefused(f"the body is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from error
+    except json.JSONDecodeError as error:
+        raise HeartbeatRefused(f"the body is not JSON: {error.msg} at character {error.pos}") from error
+    except RecursionError as error:
+        raise HeartbeatRefused("the JSON is nested too deeply") from error
+    except ValueError as error:  # CPython refuses to read integers of more than 4,300 digits
+        raise HeartbeatRefused("the body holds a number with too many digits") from error
+    if not isinstance(value, dict):
+        raise HeartbeatRefused(f"expected a JSON object, got {kind_of(value)}")
+    return value
+
+
+def _nesting_may_exceed(body: bytes, depth: int) -> bool:
+    return body.count(b"[") + body.count(b"{") > depth
+
+
+def _nesting(body: bytes) -> int:
+    """How deep the brackets outside strings are nested.
+
+    >>> _nesting(b'{"a": [{"b": "[[[["}]}')
+    3
+    """
+    depth = deepest = 0
+    in_string = escaped = False
+    for byte in body:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif byte == 0x5C:
+                escaped = True
+            elif byte == 0x22:
+                in_string = False
+        elif byte == 0x22:
+            in_string = True
+        elif byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest
+
+
+def from_mapping(message: Mapping[str, Any]) -> Reading:
+    """The measurement in a message that is already parsed. Raises HeartbeatRefused if it names no node."""
+    rejected: list[Rejection] = []
+    name = _name(message.get("node"))
+    fields = values(Measurement, message, "", rejected)
+    return Reading(Measurement(name, **fields), tuple(rejected))
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise HeartbeatRefused(f"node: expected the node's name, got {shown(value)}", "node")
+    if len(value) > LONGEST_NAME:
+        raise HeartbeatRefused(f"node: the name has {len(value)} characters; at most {LONGEST_NAME} are taken", "node")
+    return printable(value)
+
+
+def to_mapping(measurement: Measurement) -> dict[str, Any]:
+    """The message that carries a measurement; unknown values and empty parts are absent."""
+    message: dict[str, Any] = {"schema": SCHEMA}
+    message.update(_known(measurement))
+    return message
+
+
+def _known(value: Any) -> dict[str, Any]:
+    known: dict[str, Any] = {}
+    for item in dataclasses.fields(value):
+        content = getattr(value, item.name)
+        if dataclasses.is_dataclass(content):
+            content = _known(content)
+        elif isinstance(content, tuple):
+            content = [_known(entry) for entry in content]
+        elif isinstance(content, float) and not math.isfinite(content):
+            raise ValueError(f"{type(value).__name__}.{item.name} is {content}; unknown is None")
+        if content is None or content == {} or content == []:
+            continue
+        known[item.name] = dict(content) if isinstance(content, Mapping) else content
+    return known
+
+
+def write(measurement: Measurement) -> bytes:
+    """A measurement as the body of a message: strict JSON, UTF-8."""
+    return json.dumps(to_mapping(measurement), separators=(",", ":"), allow_nan=False).encode()
