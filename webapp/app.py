@@ -12,6 +12,7 @@ from flask import Flask
 from htmx_flask import Htmx
 
 from webapp import __version__, exposition, formats, gauges
+from webapp.embedded import EmbeddedHistory
 from webapp.history import History
 from webapp.nodes import Fleet
 from webapp.palette import colour_index
@@ -60,10 +61,10 @@ def build(settings: SimpleNamespace, *, demo: bool = False) -> ControlPlane:
         raise SettingError(f"heartbeat_interval={settings.heartbeat_interval:g}: expected 1 to 20 seconds")
     if settings.keep_hours < 6:
         raise SettingError(f"keep_hours={settings.keep_hours:g}: expected at least 6 hours")
-    store = Store(settings.data_dir and settings.data_dir / "enginehouse.db", keep_seconds=settings.keep_hours * 3600)
+    store = Store(settings.data_dir, keep_hours=settings.keep_hours)
     registry = Registry(render=exposition.render, record=store.record, forget_after_seconds=settings.forget_after_hours * 3600)
     for known in store.nodes():
-        registry.restore(known.measurement, silent_s=known.silent_s, heard_at=known.heard_at, first_heard_at=known.first_heard_at)
+        registry.restore(known.measurement, silent_s=known.silent_s, heard_at=known.heard.wall, first_heard_at=known.first_heard)
 
     def forget() -> None:
         for name in registry.expire():

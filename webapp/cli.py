@@ -20,6 +20,7 @@ from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
 from webapp.heartbeat import LARGEST_BODY_BYTES
 from webapp.settings import SettingError, add_flags, resolve
+from webapp.store import StoreUnusable
 
 log = logging.getLogger("enginehouse")
 
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.
         settings = resolve(settings_of(flags.command), flags, environment)
         logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
         return _COMMANDS[flags.command](settings, flags)
-    except (SettingError, CannotStart) as error:
+    except (SettingError, StoreUnusable, CannotStart) as error:
         print(f"enginehouse {flags.command}: {error}", file=sys.stderr)
         return 2
 
