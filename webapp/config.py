@@ -45,6 +45,7 @@ SETTINGS: tuple[Setting, ...] = (
     # the agent
     Setting("server", (), URL, "control plane to report to; may be given more than once", ("agent",), many=True),
     Setting("node", None, TEXT, "name of this node (default: its host name)", _AGENTS),
+    Setting("token_file", None, PATH, "file with the token that the control plane asks of agents", ("agent",)),
     Setting("interval", None, SECONDS, "seconds between heartbeats, 1 to 20; none: as the control plane asks", _AGENTS),
     Setting("once", False, SWITCH, "send one heartbeat and stop", ("agent",)),
     Setting("proc", Path("/proc"), PATH, "where the kernel's process file system is", _AGENTS),
