@@ -47,9 +47,7 @@ def test_swap_without_its_free_part_is_unknown():
 
 def test_available_far_below_free_is_taken_as_it_is(captured):
     """ARM with pages of 64 KiB"""
-    found = measure(
-        parse_meminfo((captured / "unusual" / "meminfo-arm64-64k-pages-memavailable-below-memfree.txt").read_bytes())
-    )
+    found = measure(parse_meminfo((captured / "unusual" / "meminfo-arm64-64k-pages-memavailable-below-memfree.txt").read_bytes()))
     assert found["memory_available_bytes"] == 331200 * KIB
     assert found["memory_used_bytes"] == (265856640 - 331200) * KIB
     assert "memory_hugepages_bytes" not in found

@@ -16,7 +16,9 @@ from webapp.agent.proc import (
 )
 
 
-@pytest.mark.parametrize("columns", ["2000 0 500 97000 500 0 0", "2000 0 500 97000 500 0 0 0 0", "2000 0 500 97000 500 0 0 0 7 7"])
+@pytest.mark.parametrize(
+    "columns", ["2000 0 500 97000 500 0 0", "2000 0 500 97000 500 0 0 0 0", "2000 0 500 97000 500 0 0 0 7 7"]
+)
 def test_seven_nine_and_ten_columns_give_the_same(columns):
     """T07"""
     times = parse_stat(b"cpu  " + columns.encode() + b"\ncpu0 1 1 1 1\nintr 0\nswap 0 0\n\nctxt 5\n")
