@@ -2,9 +2,12 @@
 
 Read in this order; each module imports only what stands above it:
 
+    fields        fields that describe themselves, and their tolerant reader
     measurement   what one node reported at one moment
     heartbeat     the message that carries a measurement
     metrics       the table: one row a metric, one row a chart
+    nodes         a node as everyone sees it, and the rule of its state
+    transit       how long a heartbeat was under way
     registry      the fleet now
     summary       totals that name what they leave out
     store         what survives a restart

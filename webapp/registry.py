@@ -1,0 +1,263 @@
+"""The fleet now: which nodes there are, what each reported last, and how long it has been silent.
+
+Liveness is judged by this machine's own clock since receipt, never by a node's clock. A heartbeat is
+accepted in one locked step, so that no older message, no replay and no message that was in flight while
+its node was forgotten can change anything.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from webapp.fields import Rejection
+from webapp.heartbeat import Reading
+from webapp.measurement import FRESH_FOR_SECONDS, Measurement
+from webapp.nodes import GONE_AFTER_SECONDS, USUAL_INTERVAL_SECONDS, Conflict, Node, state
+from webapp.transit import Transit
+
+
+class HeartbeatConflict(Exception):
+    """The name belongs to another agent that is alive."""
+
+
+class HeartbeatForgotten(Exception):
+    """The node was forgotten while its heartbeat was under way."""
+
+
+class FleetFull(Exception):
+    """No room for one more node."""
+
+
+Outcome = Literal["accepted", "replayed"]
+
+
+@dataclass
+class _Record:
+    name: str
+    measurement: Measurement
+    heard: float
+    measured: float
+    heard_at: float
+    first_heard_at: float
+    source: str
+    rejected: tuple[Rejection, ...]
+    clock_offset_s: float | None
+    exposition: tuple[str, ...] = ()
+    conflict: tuple[str, str, float] | None = None
+    #: Runs of the agent that ended: their messages come late.
+    past_boots: deque[str] = field(default_factory=lambda: deque(maxlen=16))
+    transit: Transit = field(default_factory=Transit)
+
+    @property
+    def interval(self) -> float:
+        return self.measurement.agent.interval_s or USUAL_INTERVAL_SECONDS
+
+
+def boottime() -> float:
+    """Seconds since this machine booted, time asleep included. https://man7.org/linux/man-pages/man2/clock_gettime.2.html"""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Registry:
+    """Every node that was heard and not forgotten. Safe to use from many threads."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = boottime,
+        wall: Callable[[], float] = time.time,
+        render: Callable[[Measurement, float], tuple[str, ...]] = lambda measurement, measured_at: (),
+        record: Callable[[Measurement, float], None] = lambda measurement, measured_at: None,
+        most_nodes: int = 20_000,
+        forget_after_seconds: float = 168 * 3600.0,
+    ) -> None:
+        """`render` makes a node's text for /metrics; `record` keeps the measurement; both are called once a heartbeat."""
+        self._clock = clock
+        self._wall = wall
+        self._render = render
+        self._record = record
+        self._most_nodes = most_nodes
+        self._forget_after = forget_after_seconds
+        self._lock = threading.Lock()
+        self._records: dict[str, _Record] = {}
+        self._forgotten: dict[str, float] = {}
+        #: Heartbeats by outcome, and fields left out by path.
+        self.heartbeats: Counter[str] = Counter()
+        self.rejections: Counter[str] = Counter()
+
+    def now(self) -> float:
+        """This registry's clock; pass it to `accept` as `arrived`."""
+        return self._clock()
+
+    def accept(self, reading: Reading, *, source: str = "", arrived: float | None = None) -> Outcome:
+        """Take in one heartbeat that arrived at `arrived` (see `now`).
+
+        "replayed" means that it was seen before or came late, and changed nothing.
+        Raises HeartbeatConflict, HeartbeatForgotten, FleetFull.
+        """
+        arrived = self._clock() if arrived is None else arrived
+        measurement = reading.measurement
+        name = measurement.node
+        with self._lock:
+            if self._forgotten.get(name, float("-inf")) >= arrived:
+                self.heartbeats["forgotten"] += 1
+                raise HeartbeatForgotten(f"node {name!r} was forgotten while this heartbeat was under way")
+            known = self._records.get(name)
+            if known is None:
+                self._make_room(arrived)
+            elif self._is_taken(known, measurement, source, arrived):
+                self.heartbeats["conflict"] += 1
+                raise HeartbeatConflict(
+                    f"node {name!r} is reported by agent {known.measurement.agent.id} "
+                    f"from {known.source or 'an unknown address'}; give one of the two another name"
+                )
+            elif _is_replay(known, measurement):
+                self.heartbeats["replayed"] += 1
+                return "replayed"
+            record = self._records[name] = self._updated(known, reading, source, arrived)
+            measured_at = record.heard_at - (record.heard - record.measured)
+            record.exposition = self._render(measurement, measured_at)
+            self.heartbeats["accepted"] += 1
+            self.rejections.update(_generic(rejection.path) for rejection in reading.rejected)
+        if record.heard - record.measured <= FRESH_FOR_SECONDS:
+            self._record(measurement, measured_at)
+        return "accepted"
+
+    def _make_room(self, now: float) -> None:
+        if len(self._records) < self._most_nodes:
+            return
+        oldest = min(self._records.values(), key=lambda record: record.heard)
+        if now - oldest.heard <= GONE_AFTER_SECONDS:
+            self.heartbeats["full"] += 1
+            raise FleetFull(f"{self._most_nodes} nodes are known and none is gone; no room for one more")
+        del self._records[oldest.name]
+
+    def _is_taken(self, known: _Record, measurement: Measurement, source: str, arrived: float) -> bool:
+        theirs = measurement.agent.id
+        if theirs == known.measurement.agent.id or arrived - known.heard > FRESH_FOR_SECONDS:
+            return False
+        known.conflict = (theirs or "without an identity", source, arrived)
+        return True
+
+    def _updated(self, known: _Record | None, reading: Reading, source: str, arrived: float) -> _Record:
+        measurement = reading.measurement
+        transit = known.transit if known is not None and known.measurement.agent.id == measurement.agent.id else Transit()
+        uptime = measurement.host.uptime_s
+        delay = 0.0 if uptime is None else transit.delay(uptime + (measurement.load.age_s or 0.0), arrived)
+        heard_at = self._wall() - (self._clock() - arrived) - delay
+        sent_at = measurement.agent.sent_at
+        record = _Record(
+            name=measurement.node,
+            measurement=measurement,
+            heard=arrived - delay,
+            measured=arrived - delay - (measurement.load.age_s or 0.0),
+            heard_at=heard_at,
+            first_heard_at=known.first_heard_at if known else heard_at,
+            source=source,
+            rejected=reading.rejected,
+            clock_offset_s=None if sent_at is None else sent_at - heard_at,
+            transit=transit,
+        )
+        if known is not None:
+            record.conflict = known.conflict
+            record.past_boots = known.past_boots
+            before = known.measurement.agent.boot
+            if before and before != measurement.agent.boot:
+                record.past_boots.append(before)
+        return record
+
+    def restore(self, measurement: Measurement, *, silent_s: float, heard_at: float, first_heard_at: float) -> None:
+        """Put back a node that was known before a restart: last heard `silent_s` seconds ago."""
+        now = self._clock()
+        with self._lock:
+            self._records.setdefault(
+                measurement.node,
+                _Record(
+                    name=measurement.node,
+                    measurement=measurement,
+                    heard=now - silent_s,
+                    measured=now - silent_s - (measurement.load.age_s or 0.0),
+                    heard_at=heard_at,
+                    first_heard_at=first_heard_at,
+                    source="",
+                    rejected=(),
+                    clock_offset_s=None,
+                    exposition=self._render(measurement, heard_at - (measurement.load.age_s or 0.0)),
+                ),
+            )
+
+    def forget(self, name: str) -> bool:
+        """Drop a node; heartbeats of it that are under way now are refused. False if it was not known."""
+        now = self._clock()
+        with self._lock:
+            self._forgotten = {other: at for other, at in self._forgotten.items() if now - at <= FRESH_FOR_SECONDS}
+            self._forgotten[name] = now
+            return self._records.pop(name, None) is not None
+
+    def expire(self) -> list[str]:
+        """Drop the nodes that were silent for longer than the retention setting; their names."""
+        now = self._clock()
+        with self._lock:
+            names = [name for name, record in self._records.items() if now - record.heard > self._forget_after]
+            for name in names:
+                del self._records[name]
+        return names
+
+    def nodes(self) -> list[Node]:
+        now = self._clock()
+        with self._lock:
+            records = list(self._records.values())
+            return sorted((_seen(record, now) for record in records), key=lambda node: node.name)
+
+    def node(self, name: str) -> Node | None:
+        now = self._clock()
+        with self._lock:
+            record = self._records.get(name)
+            return _seen(record, now) if record else None
+
+
+def _is_replay(known: _Record, measurement: Measurement) -> bool:
+    boot, sequence = measurement.agent.boot, measurement.agent.sequence
+    if boot is None or sequence is None:
+        return False
+    if boot == known.measurement.agent.boot:
+        return sequence <= (known.measurement.agent.sequence or 0)
+    return boot in known.past_boots
+
+
+def _seen(record: _Record, now: float) -> Node:
+    silence = max(0.0, now - record.heard)
+    conflict = None
+    if record.conflict is not None and now - record.conflict[2] <= FRESH_FOR_SECONDS:
+        conflict = Conflict(record.conflict[0], record.conflict[1], now - record.conflict[2])
+    return Node(
+        name=record.name,
+        measurement=record.measurement,
+        state=state(silence, record.interval),
+        heard_s=silence,
+        measured_s=max(0.0, now - record.measured),
+        heard_at=record.heard_at,
+        first_heard_at=record.first_heard_at,
+        interval_s=record.interval,
+        clock_offset_s=record.clock_offset_s,
+        source=record.source,
+        rejected=record.rejected,
+        conflict=conflict,
+        exposition=record.exposition,
+    )
+
+
+def _generic(path: str) -> str:
+    """A path without its indexes, so that the counter stays small.
+
+    >>> _generic("engines[3].members[0].pid"), _generic("host.labels.rack")
+    ('engines.members.pid', 'host.labels')
+    """
+    if path.startswith("host.labels"):
+        return "host.labels"
+    return "".join(part.partition("]")[2] if index else part for index, part in enumerate(path.split("[")))
