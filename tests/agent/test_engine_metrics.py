@@ -14,7 +14,8 @@ import pytest
 from webapp import heartbeat
 from webapp.agent import engine_scrape
 from webapp.agent.engine_metric_names import ENGINE_METRIC_NAMES, Endpoint
-from webapp.agent.engine_metrics import EngineMetrics, EngineReading, rate
+from webapp.agent.engine_metrics import EngineMetrics, EngineReading
+from webapp.agent.engine_token_rates import rate
 from webapp.measurement import Engine, Measurement, Requests
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "engine_metrics"
@@ -148,6 +149,27 @@ def test_a_counter_that_fell_is_unknown_once(start):
         fake.body = f"llamacpp:tokens_predicted_total {count}\n".encode()
         rates.append(asked_once(metrics, engine_at(fake.port, "llama.cpp")).generation_tokens_per_second)
     assert rates == [None, None, 5.0]
+
+
+def test_tokens_that_are_counted_when_their_request_ends_are_spread_over_a_minute(start):
+    """Two requests of 600 tokens, one after the other: no silence between their ends, and no burst at them."""
+    metrics = EngineMetrics(PATIENCE, scrape=scrape_at(*(10.0 * beat for beat in range(9))))
+    fake = start()
+    rates = []
+    for count in (0, 0, 0, 600, 600, 600, 1200, 1200, 1200):
+        fake.body = f"llamacpp:tokens_predicted_total {count}\n".encode()
+        rates.append(asked_once(metrics, engine_at(fake.port, "llama.cpp")).generation_tokens_per_second)
+    assert rates == [None, 0.0, 0.0, 20.0, 15.0, 12.0, 20.0, 20.0, 20.0]
+
+
+def test_tokens_that_are_counted_as_they_come_are_those_since_the_reading_before(start):
+    metrics = EngineMetrics(PATIENCE, scrape=scrape_at(0.0, 10.0, 20.0))
+    fake = start()
+    rates = []
+    for count in (0, 600, 700):
+        fake.body = f"vllm:generation_tokens_total {count}\n".encode()
+        rates.append(asked_once(metrics, engine_at(fake.port)).generation_tokens_per_second)
+    assert rates == [None, 60.0, 10.0]
 
 
 def test_a_restarted_engine_has_no_earlier_reading(start):
