@@ -193,7 +193,9 @@ def test_hostile_text_stays_text_everywhere(client, beat, name):
     assert client.get(next(s["hx-get"] for s in page.all("section") if s.get("id") == "node"), headers=HTMX).status_code == 200
 
 
-TAGS = {tag for path in TEMPLATES.rglob("*.html") for tag in re.findall(r"<([a-z][a-z0-9-]*)", path.read_text("utf-8"))} - {"plotly-figure"}
+TAGS = {tag for path in TEMPLATES.rglob("*.html") for tag in re.findall(r"<([a-z][a-z0-9-]*)", path.read_text("utf-8"))} - {
+    "plotly-figure"
+}
 
 
 def test_a_name_conflict_is_shown_on_row_and_page(client, beat):
