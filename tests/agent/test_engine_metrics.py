@@ -271,6 +271,12 @@ def test_an_engine_that_hangs_or_drips_is_given_up(start, fields):
     assert reading.metrics_error == f"metrics: port {fake.port} did not answer within 0.2 s"
 
 
+def test_a_llama_server_whose_http_threads_are_all_busy_is_told_of(start):
+    metrics = EngineMetrics(timeout_s=0.2)
+    error = asked_once(metrics, engine_at(start(waits=True).port, "llama.cpp")).metrics_error
+    assert error.endswith("did not answer within 0.2 s; its requests may hold all of its HTTP threads, see --threads-http")
+
+
 def test_a_server_that_does_not_speak_http_is_named(metrics):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

@@ -48,6 +48,8 @@ class EngineNames:
     copies: tuple[str, ...] = ()
     #: How metrics are switched on.
     switch: str = ""
+    #: Why an engine of this kind that runs may not answer in time.
+    late: str = ""
     #: What this kind of engine means by a status, as (status, meaning).
     says: tuple[tuple[int, str], ...] = ()
 
@@ -112,6 +114,8 @@ ENGINE_METRIC_NAMES: dict[str, EngineNames] = {
         generation_tokens=(_total("llamacpp:tokens_predicted_total"),),
         counts_at_end=True,
         switch="start with --metrics",
+        # Seen with 10 parallel requests on 2 cores: no answer until the first of them had ended.
+        late="its requests may hold all of its HTTP threads, see --threads-http",
         says=((400, "a router; its models answer on ports of their own"), (503, "the model is loading")),
     ),
     # Tokens are sums of histograms.

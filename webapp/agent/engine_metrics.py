@@ -18,8 +18,9 @@ from webapp.agent.engine_scrape import ScrapeFailed, scrape
 from webapp.agent.engine_token_rates import TokenRates
 from webapp.measurement import FRESH_FOR_SECONDS, Engine, Requests
 
-#: An engine that has not answered in full by then is given up until the next round.
-TIMEOUT_SECONDS = 2.0
+#: An engine that has not answered in full by then is given up until the next round. Long, because a busy engine is
+#: slow to answer, and nothing waits for it.
+TIMEOUT_SECONDS = 5.0
 
 #: A reading is shown for the time of so many rounds, though for at least FRESH_AT_LEAST_SECONDS.
 FRESH_FOR_ROUNDS = 2
