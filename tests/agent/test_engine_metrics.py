@@ -162,6 +162,14 @@ def test_tokens_that_are_counted_when_their_request_ends_are_spread_over_a_minut
     assert rates == [None, 0.0, 0.0, 20.0, 15.0, 12.0, 20.0, 20.0, 20.0]
 
 
+@pytest.mark.parametrize(("running", "expected"), [(2, None), (0, 0.0)])
+def test_no_request_has_ended_is_not_no_tokens(start, running, expected):
+    metrics = EngineMetrics(PATIENCE, scrape=scrape_at(0.0, 10.0))
+    fake = start(body=f"llamacpp:tokens_predicted_total 5\nllamacpp:requests_processing {running}\n".encode())
+    asked_once(metrics, engine_at(fake.port, "llama.cpp"))
+    assert asked_once(metrics, engine_at(fake.port, "llama.cpp")).generation_tokens_per_second == expected
+
+
 def test_tokens_that_are_counted_as_they_come_are_those_since_the_reading_before(start):
     metrics = EngineMetrics(PATIENCE, scrape=scrape_at(0.0, 10.0, 20.0))
     fake = start()

@@ -214,15 +214,17 @@ def _candidates(
 
 def _reading(page: Page, at: float, one: _Watched) -> EngineReading:
     names = one.names
+    waiting = total(page.values(names.waiting), names.copies)
+    running = total(page.values(names.running), names.copies)
     prompt_rate, generation_rate = one.rates.add(at, page.values(names.prompt_tokens), page.values(names.generation_tokens))
+    if names.counts_at_end and running:  # none has ended yet: that is not "no tokens"
+        prompt_rate, generation_rate = prompt_rate or None, generation_rate or None
     error = None
     if page.unusable:
         lines = f"{page.unusable} line{'s' if page.unusable > 1 else ''} could not be used: {'; '.join(page.quoted)}"
         error = ("metrics: " + lines)[:300]
     return EngineReading(
-        requests=Requests(
-            waiting=total(page.values(names.waiting), names.copies), running=total(page.values(names.running), names.copies)
-        ),
+        requests=Requests(waiting=waiting, running=running),
         kv_cache_usage_ratio=fullest(page.values(names.kv_cache)),
         prompt_tokens_per_second=prompt_rate,
         generation_tokens_per_second=generation_rate,
