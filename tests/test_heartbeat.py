@@ -59,7 +59,7 @@ def test_a_heartbeat_without_a_usable_name_is_refused(name: Any):
 )
 def test_a_body_that_is_no_object_is_refused_with_a_reason(body: bytes):
     """T145 and the deep or broken JSON of its kind"""
-    with pytest.raises(HeartbeatRefused, match="body|JSON"):
+    with pytest.raises(HeartbeatRefused, match=r"body|JSON"):
         heartbeat.read(body)
 
 

@@ -12,6 +12,7 @@ from flask import Flask
 from htmx_flask import Htmx
 
 from webapp import __version__, exposition, formats, gauges
+from webapp.embedded import EmbeddedHistory
 from webapp.history import History
 from webapp.nodes import Fleet
 from webapp.palette import colour_index
@@ -20,7 +21,7 @@ from webapp.selection import Selection
 from webapp.settings import SettingError
 from webapp.store import Store
 from webapp.summary import load_per_core, waiting
-from webapp.views import assets, errors, fragments, machines, pages, security
+from webapp.views import assets, errors, fragments, machines, pages, routing, security
 
 #: Seconds between two looks for nodes to forget.
 HOUSEKEEPING_SECONDS = 30.0
@@ -60,7 +61,7 @@ def build(settings: SimpleNamespace, *, demo: bool = False) -> ControlPlane:
         raise SettingError(f"heartbeat_interval={settings.heartbeat_interval:g}: expected 1 to 20 seconds")
     if settings.keep_hours < 6:
         raise SettingError(f"keep_hours={settings.keep_hours:g}: expected at least 6 hours")
-    store = Store(settings.data_dir and settings.data_dir / "enginehouse.db", keep_seconds=settings.keep_hours * 3600)
+    store = Store(settings.data_dir and settings.data_dir / "history.sqlite", keep_seconds=settings.keep_hours * 3600)
     registry = Registry(render=exposition.render, record=store.record, forget_after_seconds=settings.forget_after_hours * 3600)
     for known in store.nodes():
         registry.restore(known.measurement, silent_s=known.silent_s, heard_at=known.heard_at, first_heard_at=known.first_heard_at)
@@ -92,7 +93,7 @@ def create_app(
     `fleet` feeds the pages where it isn't the registry. `notices` are sentences that every page shows.
     """
     app = Flask(__name__, root_path=str(ASSETS))
-    app.url_map.merge_slashes = False  # a node may be called "a//b"
+    routing.take_any_name(app)
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     app.json.sort_keys = False  # type: ignore[attr-defined]
     Htmx(app)

@@ -15,11 +15,13 @@ import waitress
 import waitress.server
 
 from webapp import __version__
+from webapp.agent.command import main as agent_main
 from webapp.app import ControlPlane, build
 from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
 from webapp.heartbeat import LARGEST_BODY_BYTES
 from webapp.settings import SettingError, add_flags, resolve
+from webapp.store import StoreUnusable
 
 log = logging.getLogger("enginehouse")
 
@@ -32,9 +34,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.
     """Run a command; its exit code: 2 for a setting or a machine that can't be used."""
     argv = list(sys.argv[1:] if argv is None else argv)
     if argv[:1] == ["agent"]:
-        from webapp.agent import command as agent
-
-        return agent.main(argv[1:], environment)
+        return agent_main(argv[1:], environment)
     parser = argparse.ArgumentParser(
         prog="enginehouse", description="How busy each node of an LLM fleet is, and which engine makes it so."
     )
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.
         settings = resolve(settings_of(flags.command), flags, environment)
         logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
         return _COMMANDS[flags.command](settings, flags)
-    except (SettingError, CannotStart) as error:
+    except (SettingError, StoreUnusable, CannotStart) as error:
         print(f"enginehouse {flags.command}: {error}", file=sys.stderr)
         return 2
 

@@ -379,6 +379,7 @@ def test_an_orphan_is_not_asked_and_leaves_its_port_to_its_successor():
     ("engine", "reason"),
     [
         (engine_at(11434, "ollama"), "metrics: ollama has no metrics of its own"),
+        (engine_at(8080, "llama.cpp-router"), "metrics: a router; its models are asked on ports of their own"),
         (engine_at(None, "vllm"), "metrics: the engine's port is not known"),
         (engine_at(80, "x"), "metrics: not known for the kind 'x'"),
         (engine_at(80, None), "metrics: the kind of engine is not known"),

@@ -158,5 +158,8 @@ ENGINE_METRIC_NAMES: dict[str, EngineNames] = {
 
 #: Kinds that are never asked, and why.
 UNASKED: dict[str, str] = {
+    "llama.cpp-router": "a router; its models are asked on ports of their own",
+    "llama-cpp-python": "llama-cpp-python has no metrics of its own",
     "ollama": "ollama has no metrics of its own",
+    "ollama-runner": "ollama has no metrics of its own",
 }

@@ -6,19 +6,29 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from webapp import charts
+from webapp import charts, concerns
 from webapp.history import RANGES, Answer, History, HistoryUnavailable, recent
 from webapp.memory import segments
 from webapp.metrics import CHARTS, Chart, Metric, families
 from webapp.nodes import Node
 from webapp.selection import COLUMNS, Selection
-from webapp.summary import Summary, cores_used, summarise
+from webapp.summary import cores_used, summarise
+
+#: Concerns that the cluster page lists; the rest are counted.
+MOST_CONCERNS = 8
 
 
 def cluster(nodes: Sequence[Node], selection: Selection) -> dict[str, Any]:
     """The summary is of the whole fleet; the table shows what was selected."""
-    summary: Summary = summarise(nodes)
-    return {"summary": summary, "nodes": selection.apply(nodes), "selection": selection, "columns": COLUMNS}
+    found = concerns.of(nodes)
+    return {
+        "summary": summarise(nodes),
+        "concerns": found[:MOST_CONCERNS],
+        "more_concerns": len(found) - MOST_CONCERNS if len(found) > MOST_CONCERNS else 0,
+        "nodes": selection.apply(nodes),
+        "selection": selection,
+        "columns": COLUMNS,
+    }
 
 
 def node(node: Node) -> dict[str, Any]:
