@@ -52,16 +52,15 @@ def named(figure, name):
     return next(trace for trace in figure["data"] if trace.get("name") == name)
 
 
-@pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.key)
-def test_every_chart_is_a_figure_that_plotly_takes(chart, dark):
+def test_every_chart_is_a_figure_that_plotly_takes(chart):
     labels = {"shard": "e", "model": "m", "mount": "/", "device": "eth0", "gpu": "GPU-0123456789", "name": "L4"}
     series = tuple(
         Series(metric, (("node", "n"), *metric.fixed, *((label, labels[label]) for label, _ in metric.labels)), (1.0, None, 3.0))
         for metric in METRICS
         if metric.name in chart.families
     )
-    figure = checked(chart, Answer(Range(START, START + 30, 15), series, START), dark=dark)
+    figure = checked(chart, Answer(Range(START, START + 30, 15), series, START))
     assert len(figure["data"]) >= 1
     assert figure["layout"]["yaxis"]["range"][0] == 0
 

@@ -36,15 +36,18 @@ _GRID = "rgba(128,136,143,0.22)"
 _DASHES = ("solid", "dot", "dash", "dashdot")
 
 
-def figure(chart: Chart, answer: Answer, *, dark: bool = False) -> dict[str, Any]:
-    """`data` and `layout`. The unit that the values are drawn in is `layout.meta.unit`."""
+def figure(chart: Chart, answer: Answer) -> dict[str, Any]:
+    """`data` and `layout`, in the palette's light colours; the page puts the dark ones in their place.
+
+    The unit that the values are drawn in is `layout.meta.unit`.
+    """
     drawn = lines(chart, answer)
     happened = marks(chart, answer)[-_MOST_MARKS:] if chart.starts else []
     stacked = _stacked(drawn) if chart.stacked else [line.values for line in drawn]
     highest = max((value for values in stacked for value in values if value is not None), default=0.0)
     scale = axis(chart.unit, highest, chart.top)
     heights = [[shortened(value, scale.divisor) for value in values] for values in stacked]
-    styles = _styles(drawn, dark)
+    styles = _styles(drawn)
     data: list[dict[str, Any]] = []
     if chart.stacked:
         data += drawing.fills(drawn, heights, styles, answer.range)
@@ -79,12 +82,12 @@ def _stacked(drawn: Sequence[Line]) -> list[Values]:
     return found
 
 
-def _styles(drawn: Sequence[Line], dark: bool) -> list[dict[str, Any]]:
+def _styles(drawn: Sequence[Line]) -> list[dict[str, Any]]:
     found = []
     used: list[int] = []
     for line in drawn:
         if line.role == "line":
-            found.append({"color": colour(line.colour, dark=dark), "width": 1.5})
+            found.append({"color": colour(line.colour), "width": 1.5})
             if again := used.count(line.colour):
                 found[-1]["dash"] = _DASHES[again % len(_DASHES)]
             used.append(line.colour)
@@ -184,5 +187,3 @@ def _layout(answer: Answer, scale: Axis, happened: Sequence[Mark], labels: list[
         "annotations": labels,
         "shapes": shapes,
     }
-
-
