@@ -76,9 +76,10 @@
     shareHover(event) {
       if (PlotlyFigure.sharing) return;
       PlotlyFigure.sharing = true;
+      const at = event && Date.parse(`${String(event.xvals[0]).replace(" ", "T")}Z`);
       for (const other of figures) {
         if (other === this || !other.drawn) continue;
-        if (event) Plotly.Fx.hover(other.canvas, { xval: event.xvals?.[0] ?? event.points[0].x });
+        if (event) Plotly.Fx.hover(other.canvas, { xval: at });
         else Plotly.Fx.unhover(other.canvas);
       }
       PlotlyFigure.sharing = false;
