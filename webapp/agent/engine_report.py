@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from webapp.agent import usage
 from webapp.agent.clock import Clock
 from webapp.agent.cpu import Busy
 from webapp.agent.declared import Declared
 from webapp.agent.engine_cgroup import Cgroup, Cgroups
+from webapp.agent.engine_metrics import EngineMetrics
 from webapp.agent.engines import Engines, Tracked
+from webapp.agent.gpu import GpuReading
 from webapp.agent.membership import Claim, Membership
 from webapp.agent.own_cgroups import OwnCgroups
 from webapp.agent.pidstat import Resident, Stat, parse_status
@@ -20,9 +22,6 @@ from webapp.agent.proc import read_or_empty
 from webapp.agent.processes import Scan
 from webapp.agent.proportional import Proportional
 from webapp.measurement import Engine, Process
-
-if TYPE_CHECKING:
-    from webapp.agent.sampler import Sensors
 
 #: Engines, and processes of one engine and of all, that one heartbeat tells of.
 _MOST_ENGINES = 256
@@ -40,7 +39,7 @@ class EngineReports:
         *,
         declared: Sequence[Declared],
         discover: bool,
-        sensors: Sensors,
+        metrics: EngineMetrics | None,
         clock: Clock,
         page_size: int,
         ticks: int,
@@ -50,14 +49,16 @@ class EngineReports:
         self._clock = clock
         self._page_size = page_size
         self._ticks = ticks
-        self._metrics = sensors.engine_metrics
+        self._metrics = metrics
         self._cgroups = OwnCgroups(Cgroups(proc, sys), own_pid)
         self._engines = Engines(proc, declared, discover, self._cgroups.named)
         self._membership = Membership(own_pid)
         self._proportional = Proportional(proc, clock)
         self._before: Scan | None = None
 
-    def measure(self, scan: Scan, busy: Busy | None, uptime_s: float, gpus: Any) -> tuple[tuple[Engine, ...], list[str]]:
+    def measure(
+        self, scan: Scan, busy: Busy | None, uptime_s: float, gpus: GpuReading | None
+    ) -> tuple[tuple[Engine, ...], list[str]]:
         """What is known of each engine, and the model files that engines name.
 
         `busy`: the whole machine since the pass before. `uptime_s`: the boot clock at this pass.
@@ -168,7 +169,7 @@ class EngineReports:
             return tuple(reports)
         found = []
         for report in reports:
-            reading = self._metrics.latest(report.id)
+            reading = self._metrics.latest(report.id or "")
             if reading is not None:
                 report = dataclasses.replace(
                     report,

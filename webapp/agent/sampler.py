@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from webapp.agent import memory
 from webapp.agent.clock import Clock
 from webapp.agent.cpu import Busy, CpuMeter
 from webapp.agent.declared import Declared
 from webapp.agent.disks import Disks
+from webapp.agent.engine_metrics import EngineMetrics
 from webapp.agent.engine_report import EngineReports
+from webapp.agent.gpu import Gpus
 from webapp.agent.host import HostFacts
+from webapp.agent.network import Networks
+from webapp.agent.pressure import Pressures
 from webapp.agent.proc import CpuTimes, parse_loadavg, parse_meminfo, parse_stat, read_or_empty
 from webapp.agent.processes import Processes, Scan
 from webapp.measurement import Limits, Load, Measurement, Pressure
@@ -28,14 +32,14 @@ class Sample(NamedTuple):
 
 
 class Sensors(NamedTuple):
-    """What measures the parts of a machine that not every machine has. None: not measured."""
+    """What measures the parts of a machine beside CPU, memory and processes. None: not measured."""
 
-    networks: Any = None
-    pressures: Any = None
+    networks: Networks | None = None
+    pressures: Pressures | None = None
     #: Called with the roots of /proc and /sys.
-    limits: Any = None
-    gpus: Any = None
-    engine_metrics: Any = None
+    limits: Callable[[Path, Path], Limits] | None = None
+    gpus: Gpus | None = None
+    engine_metrics: EngineMetrics | None = None
     disks: Disks | None = None
 
 
@@ -66,7 +70,6 @@ class Sampler:
         self._sensors = sensors or Sensors()
         self._processes = processes or Processes(proc)
         self._host = HostFacts(proc, labels or {})
-        self._disks = self._sensors.disks or Disks(proc)
         ticks = ticks or os.sysconf("SC_CLK_TCK")
         self._cpu = CpuMeter(ticks)
         self._engines = EngineReports(
@@ -74,7 +77,7 @@ class Sampler:
             sys,
             declared=declared,
             discover=discover,
-            sensors=self._sensors,
+            metrics=self._sensors.engine_metrics,
             clock=self._clock,
             page_size=page_size or os.sysconf("SC_PAGE_SIZE"),
             ticks=ticks,
@@ -100,7 +103,7 @@ class Sampler:
             host=host,
             load=load,
             limits=sensors.limits(self._proc, self._sys) if sensors.limits else Limits(),
-            disks=self._disks.measure(model_files),
+            disks=sensors.disks.measure(model_files) if sensors.disks else (),
             networks=tuple(sensors.networks.measure(elapsed_s))[:64] if sensors.networks else (),
             gpus=tuple(gpus.gpus)[:64] if gpus else (),
             gpu_error=gpus.error if gpus else None,
