@@ -24,6 +24,7 @@ from webapp.agent.network import Networks
 from webapp.agent.pressure import Pressures
 from webapp.agent.sampler import Sampler, Sensors
 from webapp.agent.sender import Sender
+from webapp.agent.stat_files import allow_more_files
 from webapp.config import COMMANDS, settings_of
 from webapp.heartbeat import LONGEST_NAME
 from webapp.settings import SettingError, add_flags, resolve, shown
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         if not settings.server:
             raise SettingError("--server: expected the address of a control plane, such as http://127.0.0.1:8765")
         logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        allow_more_files()
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
