@@ -353,3 +353,9 @@ def test_the_busiest_processes_of_a_large_engine_are_told(machine):
     machine.process(5099, ppid=4200, pgrp=4200, cpu=500)
     found = engines(sampler)["vllm-Qwen_Qwen3-8B-8001"]
     assert (found.processes, len(found.members), found.members[0].pid, found.cpu_cores) == (101, 64, 5099, 0.5)
+
+
+def test_an_engine_in_a_container_is_named_by_its_environment(machine):
+    machine.process(10, comm="text-generation", command="text-generation-launcher")
+    machine.write("10/environ", "HF_TOKEN=secret\0MODEL_ID=a/b\0PORT=80\0")
+    assert list(engines(machine.sampler())) == ["tgi-a_b-80"]

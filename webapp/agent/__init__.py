@@ -7,7 +7,7 @@ Standard library only, CPython 3.9 and later. Read in this order:
     pidstat          /proc/<pid>/stat and its neighbours: parse
     cpu, memory      counters and tables -> what is reported
     processes        one fast pass over all processes; stat_files keeps their files open
-    engine_kinds     the table of engines: command line -> kind, model, port
+    engine_kinds     the table of engines; command_line reads by it: kind, model, port
     declared         engines that the operator names; leaders and sockets find them
     engines          which engines there are on this node
     membership       which processes belong to which engine

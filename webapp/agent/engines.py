@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from webapp.agent.command_line import Recognised, recognise
 from webapp.agent.declared import Declared
-from webapp.agent.engine_kinds import EngineKind, Recognised, kind_named, recognise, titled
+from webapp.agent.engine_kinds import EngineKind, kind_named, titled
 from webapp.agent.leaders import Leaders
-from webapp.agent.pidstat import Stat, parse_cmdline
+from webapp.agent.pidstat import Stat, parse_cmdline, parse_environ
 from webapp.agent.proc import read_or_empty
 from webapp.agent.processes import Scan
 
@@ -126,13 +127,17 @@ class Engines:
 
     def _read_command_line(self, pid: int) -> None:
         arguments = parse_cmdline(read_or_empty(f"{self._proc}/{pid}/cmdline", 32768))
-        recognised = recognise(arguments)
+        recognised = recognise(arguments, lambda names: self._environment(pid, names))
         if recognised:
             self._recognised[pid] = recognised
         line = " ".join(arguments)
         matched = {engine.id for engine in self._declared if engine.command and engine.command.search(line)}
         if matched:
             self._commands[pid] = matched
+
+    def _environment(self, pid: int, names: Sequence[str]) -> dict[str, str]:
+        """Of the variables that an engine was started with, the named ones: the others are nobody's business."""
+        return parse_environ(read_or_empty(f"{self._proc}/{pid}/environ", 131072), names)
 
     def _find_declared(self, declared: Declared, scan: Scan) -> None:
         tracked = self._tracked.get(declared.id)
