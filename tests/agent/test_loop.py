@@ -10,9 +10,9 @@ from collections import Counter
 
 import pytest
 
+from webapp.agent.answers import NotDelivered
 from webapp.agent.loop import Heartbeats, Reporter, next_beat, phase, report_forever, report_once
 from webapp.agent.sampler import Sample
-from webapp.agent.sender import NotDelivered
 from webapp.measurement import Measurement
 
 

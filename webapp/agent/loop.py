@@ -14,10 +14,12 @@ import zlib
 from collections.abc import Callable, Sequence
 
 from webapp import __version__, heartbeat
+from webapp.agent.answers import NotDelivered, without_secrets
 from webapp.agent.clock import Clock
 from webapp.agent.host import reachable_address
+from webapp.agent.lines import one_line
 from webapp.agent.sampler import Sample, Sampler
-from webapp.agent.sender import NotDelivered, Sender, without_secrets
+from webapp.agent.sender import Sender
 from webapp.measurement import FRESH_FOR_SECONDS, Agent
 
 log = logging.getLogger("enginehouse.agent")
@@ -186,6 +188,7 @@ def report_forever(
     threads = [threading.Thread(target=reporter.run, name="reporter", daemon=True) for reporter in reporters]
     for thread in threads:
         thread.start()
+    log.info("node %s reports, version %s", one_line(node), __version__)
     _sample(sampler)
     stop.wait(FIRST_PAUSE_S)
     # The wall clock sets the grid once: agents that were started together don't beat together.

@@ -21,7 +21,7 @@ from webapp.agent.network import Networks
 from webapp.agent.pressure import Pressures
 from webapp.agent.proc import CpuTimes, parse_loadavg, parse_meminfo, parse_stat, read_or_empty
 from webapp.agent.processes import Processes, Scan
-from webapp.measurement import Limits, Load, Measurement, Pressure
+from webapp.measurement import Host, Limits, Load, Measurement, Pressure
 
 
 class Sample(NamedTuple):
@@ -71,6 +71,7 @@ class Sampler:
         self._processes = processes or Processes(proc)
         self._host = HostFacts(proc, labels or {})
         ticks = ticks or os.sysconf("SC_CLK_TCK")
+        self._ticks = ticks
         self._cpu = CpuMeter(ticks)
         self._engines = EngineReports(
             proc,
@@ -96,7 +97,7 @@ class Sampler:
         load = self._load(times, busy, scan, elapsed_s)
         host = self._host.measure()
         gpus = self._sensors.gpus.measure() if self._sensors.gpus else None
-        engines, model_files = self._engines.measure(scan, busy, host.uptime_s or taken, gpus)
+        engines, model_files = self._engines.measure(scan, busy, self._uptime_s(host, scan, taken), gpus)
         sensors = self._sensors
         measurement = Measurement(
             self._node,
@@ -111,6 +112,16 @@ class Sampler:
             engines=engines,
         )
         return Sample(measurement, taken)
+
+    def _uptime_s(self, host: Host, scan: Scan, taken: float) -> float:
+        """The clock that processes' start times are on.
+
+        /proc/uptime, unless processes started later than it says: lxcfs shows a container's there.
+        """
+        newest = max((stat.start for stat in scan.processes.values()), default=0)
+        if host.uptime_s is None or newest > (host.uptime_s + 1) * self._ticks:
+            return taken
+        return host.uptime_s
 
     def _load(self, times: CpuTimes, busy: Busy | None, scan: Scan, elapsed_s: float | None) -> Load:
         averages = parse_loadavg(read_or_empty(self._proc / "loadavg", 256))
