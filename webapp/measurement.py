@@ -61,7 +61,7 @@ class Load:
     memory_arc_bytes: int | None = whole("bytes", "/proc/spl/kstat/zfs/arcstats: size")
     swap_total_bytes: int | None = whole("bytes", "/proc/meminfo: SwapTotal")
     swap_used_bytes: int | None = whole("bytes", "/proc/meminfo: SwapTotal - SwapFree")
-    unreadable_processes: int | None = whole("processes", "/proc/<pid>/stat that this user may not read")
+    unreadable_processes: int | None = whole("processes", "/proc/<pid>/stat that this user may not read; unknown under hidepid=2")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import types
 
 import pytest
 
+from webapp import heartbeat
 from webapp.agent.sampler import Sensors
 from webapp.measurement import Engine, Requests
 
@@ -359,3 +360,25 @@ def test_an_engine_in_a_container_is_named_by_its_environment(machine):
     machine.process(10, comm="text-generation", command="text-generation-launcher")
     machine.write("10/environ", "HF_TOKEN=secret\0MODEL_ID=a/b\0PORT=80\0")
     assert list(engines(machine.sampler())) == ["tgi-a_b-80"]
+
+
+def test_a_forked_copy_does_not_become_the_leader_when_the_leader_dies(machine):
+    machine.process(4200, command=VLLM)
+    machine.process(4201, ppid=4200, pgrp=4200, command=VLLM, forked=True)
+    sampler = machine.sampler()
+    sampler.measure()
+    machine.end(4200)
+    machine.process(4201, ppid=1, pgrp=4200, forked=True)
+    found = engines(sampler)["vllm-Qwen_Qwen3-8B-8001"]
+    assert (found.state, pids(found)) == ("orphaned", [4201])
+
+
+def test_a_node_full_of_engines_fits_into_a_heartbeat(machine):
+    for number in range(300):
+        machine.process(10_000 + number, command=f"vllm serve {'m' * 200}{number} --port {20_000 + number}")
+        for worker in range(4):
+            machine.process(100_000 + 10 * number + worker, comm="x" * 15, ppid=10_000 + number, pgrp=10_000 + number)
+    measurement = machine.sampler().measure().measurement
+    assert len(measurement.engines) == 256
+    assert len(heartbeat.write(measurement)) < heartbeat.LARGEST_BODY_BYTES
+    assert heartbeat.read(heartbeat.write(measurement)).rejected == ()

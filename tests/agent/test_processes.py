@@ -112,3 +112,11 @@ def test_files_of_a_copied_proc_are_opened_each_time(machine):
     machine.end(10)
     machine.process(10, cpu=2)
     assert b" 2 0 0 0 20 " in files.read(10)
+
+
+def test_where_the_kernel_hides_processes_nobody_knows_how_many(machine):
+    """hidepid=2 does not even show process 1"""
+    machine.process(10)
+    assert machine.sampler().measure().measurement.load.unreadable_processes is None
+    machine.process(1)
+    assert machine.sampler().measure().measurement.load.unreadable_processes == 0

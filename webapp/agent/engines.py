@@ -67,6 +67,8 @@ class Engines:
         self._commands: dict[int, set[str]] = {}
         self._titled: dict[int, EngineKind] = {}
         self._tracked: dict[str, Tracked] = {}
+        #: Processes that belonged to an engine in the pass before.
+        self._owned: set[tuple[int, int]] = set()
 
     def find(self, scan: Scan) -> list[Tracked]:
         """All engines that may have processes now, declared ones first. Those that ended meanwhile are among them."""
@@ -79,6 +81,7 @@ class Engines:
 
     def keep(self, members: Mapping[str, Sequence[Stat]]) -> None:
         """Forgets engines without members that nobody declared."""
+        self._owned = {stat.key for stats in members.values() for stat in stats}
         for id, tracked in list(self._tracked.items()):
             if not tracked.declared and not members.get(id):
                 del self._tracked[id]
@@ -173,7 +176,9 @@ class Engines:
             led[pid] = tracked
 
     def _inside(self, stat: Stat, processes: Mapping[int, Stat], led: Mapping[int | None, Tracked]) -> bool:
-        """Whether a process is only a part of an engine above it: a forked copy, or below a declared leader."""
+        """Whether a process is only a part of an engine: a forked copy, or below a declared leader."""
+        if stat.forked and stat.key in self._owned:
+            return True  # a copy does not become a leader when its parents die
         told = self._recognised[stat.pid]
         parent = processes.get(stat.ppid)
         for _ in range(64):

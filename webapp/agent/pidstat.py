@@ -41,6 +41,11 @@ class Stat(NamedTuple):
         return (self.pid, self.start)
 
     @property
+    def forked(self) -> bool:
+        """It has not called exec: its command line is its parent's."""
+        return self.image.endswith(b"/%d" % _FORKED_ONLY)
+
+    @property
     def dead(self) -> bool:
         """A zombie. With more than one thread only the first thread has ended; the process lives."""
         return self.state in "ZXx" and self.threads <= 1

@@ -134,6 +134,16 @@ class Sampler:
             load1=averages.load1,
             load5=averages.load5,
             load15=averages.load15,
-            unreadable_processes=len(scan.unreadable),
+            unreadable_processes=_unreadable(scan),
         )
         return dataclasses.replace(load, **memory.measure(meminfo, arc))
+
+
+def _unreadable(scan: Scan) -> int | None:
+    """How many processes can't be read; None if some are hidden (hidepid=2), since then nobody knows how many.
+
+    Every pid namespace has a process 1, so where it does not show, others may be hidden too.
+    """
+    if scan.unreadable or 1 in scan.processes:
+        return len(scan.unreadable)
+    return None
