@@ -3,11 +3,13 @@
 Standard library only, CPython 3.9 and later. Read in this order:
 
     clock, lines     the three clocks; text for logs
+    patience         asks what may never be answered
     proc             files of /proc that describe the machine: read, and parse
     pidstat          /proc/<pid>/stat and its neighbours: parse
     cpu, memory      counters and tables -> what is reported
     processes        one fast pass over all processes; stat_files keeps their files open
     engine_kinds     the table of engines; command_line reads by it: kind, model, port
+    command_lines    those of all processes, each read once
     declared         engines that the operator names; leaders and sockets find them
     engines          which engines there are on this node
     membership       which processes belong to which engine

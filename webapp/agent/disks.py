@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from webapp.agent.clock import Clock
+from webapp.agent.patience import Patience
 from webapp.agent.proc import read_or_empty
 from webapp.measurement import Disk
 
@@ -97,46 +97,8 @@ def sizes(answer: Any) -> dict[str, int]:
     }
 
 
-class _Answer(NamedTuple):
-    """What a mount said last, or why it could not."""
-
-    sizes: dict[str, int] | None
-    error: str | None
-    #: Seconds on the boot clock.
-    taken: float
-
-
-class _Round(threading.Thread):
-    """Asks about mounts one after the other. If one hangs, this thread hangs with it."""
-
-    def __init__(self, mounts: list[Mount], ask: Callable[[str], Any], answers: dict[Mount, _Answer], clock: Clock) -> None:
-        super().__init__(name="disks", daemon=True)
-        #: What is still to ask; whoever gives the round up empties it.
-        self.mounts = mounts
-        self._ask = ask
-        self._answers = answers
-        self._clock = clock
-        #: The mount that is being asked, and since when on the boot clock.
-        self.at: tuple[Mount, float] | None = None
-
-    def run(self) -> None:
-        while self.mounts:
-            mount = self.mounts.pop(0)
-            self.at = (mount, self._clock.boottime())
-            found, error = None, None
-            try:
-                found = sizes(self._ask(mount.mount))
-                error = None if found["total_bytes"] else "it has no blocks"
-            except OSError as failure:
-                error = failure.strerror or str(failure)
-            except Exception as failure:  # a mount must not end the round for the others
-                error = repr(failure)
-            self._answers[mount] = _Answer(found, error, self._clock.boottime())
-        self.at = None
-
-
 class Disks:
-    """Reads file systems in a thread of its own. A thread that hangs is left behind, one a dead mount at most."""
+    """Reads file systems; one that hangs delays the others by less than half a second, once."""
 
     def __init__(
         self,
@@ -145,13 +107,21 @@ class Disks:
         clock: Clock | None = None,
         wait_s: float = 0.25,
     ) -> None:
-        """`wait_s`: how long `measure` waits for a round; what comes later counts in the next one."""
+        """`wait_s`: how long `measure` waits; what comes later counts in the next measurement."""
         self._proc = proc
         self._ask = ask
         self._clock = clock or Clock()
-        self._wait_s = wait_s
-        self._answers: dict[Mount, _Answer] = {}
-        self._rounds: list[_Round] = []
+        self._mounts: Patience[Mount, dict[str, int] | str] = Patience(self._read, self._clock, wait_s, "disks")
+
+    def _read(self, mount: Mount) -> dict[str, int] | str:
+        """Sizes, or why they can't be told."""
+        try:
+            found = sizes(self._ask(mount.mount))
+        except OSError as error:
+            return error.strerror or str(error)
+        except Exception as error:  # a mount must not end the round for the others
+            return repr(error)
+        return found if found["total_bytes"] else "it has no blocks"
 
     def measure(self, model_files: Iterable[str] = ()) -> tuple[Disk, ...]:
         """One entry a device. One that has not answered for 30 s has only its error."""
@@ -159,29 +129,11 @@ class Disks:
         if not everything:
             everything = parse_mountinfo(read_or_empty(self._proc / "1" / "mountinfo"))
         mounts = devices(everything)
-        for gone in set(self._answers) - set(mounts):
-            del self._answers[gone]
-        self._ask_all(mounts)
+        self._mounts.forget(but=mounts)
+        self._mounts.ask_all(sorted(mounts, key=lambda mount: mount.kind.startswith(_REMOTE_KINDS)))
         holds = _holds(everything, model_files)
         disks = [self._disk(mount, holds.get(mount.key)) for mount in mounts]
         return tuple(_without_overlay(disks)[:64])
-
-    def _ask_all(self, mounts: Sequence[Mount]) -> None:
-        """One round; if it hangs on a mount, another one over those that are left."""
-        self._rounds = [round for round in self._rounds if round.at]
-        hanging = {round.at[0] for round in self._rounds if round.at}
-        left = [mount for mount in mounts if mount not in hanging]
-        left.sort(key=lambda mount: mount.kind.startswith(_REMOTE_KINDS))
-        wait_s = self._wait_s
-        while left and len(self._rounds) < 64:
-            round = _Round(left, self._ask, self._answers, self._clock)
-            round.start()
-            round.join(wait_s)
-            wait_s /= 2  # however many mounts are dead, the sum stays below twice the first
-            if not round.at:
-                return
-            self._rounds.append(round)
-            left, round.mounts = round.mounts, []
 
     def _disk(self, mount: Mount, holds: str | None) -> Disk:
         about: dict[str, Any] = {
@@ -190,14 +142,12 @@ class Disks:
             "kind": _text(mount.kind)[:64],
             "holds": holds,
         }
-        now = self._clock.boottime()
-        answer = self._answers.get(mount)
-        if answer and answer.error:
-            return Disk(**about, error=answer.error[:300])
-        if answer and answer.sizes and now - answer.taken <= _FRESH_FOR_S:
-            return Disk(**{**about, **answer.sizes})
-        since = next((round.at[1] for round in self._rounds if round.at and round.at[0] == mount), now)
-        return Disk(**about, error=f"statvfs has not answered for {now - since:.0f} s")
+        answer = self._mounts.answers.get(mount)
+        if answer and isinstance(answer.value, str):
+            return Disk(**about, error=answer.value[:300])
+        if answer and isinstance(answer.value, dict) and self._clock.boottime() - answer.taken <= _FRESH_FOR_S:
+            return Disk(**{**about, **answer.value})
+        return Disk(**about, error=f"statvfs has not answered for {self._mounts.waiting_s(mount) or 0:.0f} s")
 
 
 def _text(path: str) -> str:

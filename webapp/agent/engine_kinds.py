@@ -40,7 +40,12 @@ _LLAMA_MODEL = ("--alias", "-a", "--hf-repo", "-hf", "-hfr", "--model", "-m", "-
 KINDS: tuple[EngineKind, ...] = (
     EngineKind(
         "vllm",
-        (("vllm", "serve"), ("vllm.entrypoints.openai.api_server",), ("vllm.entrypoints.api_server",)),
+        (
+            ("vllm", "serve"),
+            ("vllm.entrypoints.cli.main", "serve"),
+            ("vllm.entrypoints.openai.api_server",),
+            ("vllm.entrypoints.api_server",),
+        ),
         model=("--served-model-name", "--model", "--model-tag"),
         positional=True,
         default_port=8000,

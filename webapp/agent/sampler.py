@@ -60,7 +60,6 @@ class Sampler:
         page_size: int | None = None,
         ticks: int | None = None,
         own_pid: int | None = None,
-        processes: Processes | None = None,
     ) -> None:
         """`page_size` in bytes and clock `ticks` a second: this kernel's if not given."""
         self._node = node
@@ -68,7 +67,7 @@ class Sampler:
         self._sys = sys
         self._clock = clock or Clock()
         self._sensors = sensors or Sensors()
-        self._processes = processes or Processes(proc)
+        self._processes = Processes(proc)
         self._host = HostFacts(proc, labels or {})
         ticks = ticks or os.sysconf("SC_CLK_TCK")
         self._ticks = ticks
@@ -82,7 +81,7 @@ class Sampler:
             clock=self._clock,
             page_size=page_size or os.sysconf("SC_PAGE_SIZE"),
             ticks=ticks,
-            own_pid=os.getpid() if own_pid is None else own_pid,
+            own_pid=_own_pid(proc) if own_pid is None else own_pid,
         )
         self._before: float | None = None
 
@@ -147,3 +146,11 @@ def _unreadable(scan: Scan) -> int | None:
     if scan.unreadable or 1 in scan.processes:
         return len(scan.unreadable)
     return None
+
+
+def _own_pid(proc: Path) -> int:
+    """This process's pid in the namespace of `proc`, which may be the host's."""
+    try:
+        return int(os.readlink(proc / "self"))
+    except (OSError, ValueError):
+        return os.getpid()

@@ -62,9 +62,9 @@ class StatFiles:
 
 
 def _is_live(proc: Path) -> bool:
-    """Whether this is the kernel's /proc: a copy's files can be replaced under a descriptor."""
+    """Whether this is a kernel's /proc: a copy's files can be replaced under a descriptor."""
     try:
-        return os.readlink(proc / "self") == str(os.getpid())
+        return os.readlink(proc / "self").isdigit() and (proc / "self" / "fd").is_dir()
     except OSError:
         return False
 
