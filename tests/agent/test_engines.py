@@ -382,3 +382,20 @@ def test_a_node_full_of_engines_fits_into_a_heartbeat(machine):
     assert len(measurement.engines) == 256
     assert len(heartbeat.write(measurement)) < heartbeat.LARGEST_BODY_BYTES
     assert heartbeat.read(heartbeat.write(measurement)).rejected == ()
+
+
+def test_a_declared_engine_takes_over_what_was_found_before(machine, tmp_path):
+    machine.process(4100, command="sh run.sh")
+    machine.process(4200, ppid=4100, pgrp=4100, command=VLLM)
+    pidfile = tmp_path / "pid"
+    sampler = machine.sampler({"id": "qwen", "pidfile": str(pidfile)})
+    assert {id: engine.state for id, engine in engines(sampler).items()} == {"qwen": "dead", "vllm-Qwen_Qwen3-8B-8001": "running"}
+    pidfile.write_text("4200")
+    assert {id: pids(engine) for id, engine in engines(sampler).items()} == {"qwen": [4200]}
+    machine.process(4300, ppid=4100, pgrp=4100, command="vllm serve other")
+    assert list(engines(sampler)) == ["qwen", "vllm-other-8000"]
+
+
+def test_the_agents_own_command_line_matches_no_pattern(machine):
+    machine.process(999_999, command="python -m webapp.agent --node vllm-1")
+    assert engines(machine.sampler({"id": "a", "command": "vllm"}))["a"].state == "dead"

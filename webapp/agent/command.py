@@ -55,7 +55,8 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         allow_more_files()
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+            # From a thread: the main thread may hold the event's lock when the signal strikes.
+            signal.signal(number, lambda *_: threading.Thread(target=stop.set).start())
         return run(settings, settings.server, stop)
     except SettingError as error:
         sys.stderr.write(f"enginehouse agent: {error}\n")

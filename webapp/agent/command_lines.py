@@ -17,7 +17,9 @@ from webapp.agent.proc import read_or_empty
 class CommandLines:
     """Remembers what the command lines of living processes tell of engines."""
 
-    def __init__(self, proc: Path, declared: Sequence[Declared], clock: Clock) -> None:
+    def __init__(self, proc: Path, declared: Sequence[Declared], clock: Clock, own_pid: int) -> None:
+        """`own_pid`: the agent, whose own command line may hold a pattern or a name."""
+        self._own_pid = own_pid
         self._proc = proc
         self._declared = declared
         #: By pid: the process as it was when its command line was read.
@@ -45,8 +47,8 @@ class CommandLines:
             if known and known.start == stat.start and known.comm == stat.comm and known.image == stat.image:
                 continue
             self._forget(pid)
-            if stat.pgrp == 0 and not stat.rss:
-                continue  # a kernel thread
+            if pid == self._own_pid or (stat.pgrp == 0 and not stat.rss):
+                continue  # ourselves, or a kernel thread
             kind = titled(stat.comm.decode("utf-8", "replace"))
             if kind:
                 self.titled[pid] = kind

@@ -55,7 +55,7 @@ class EngineReports:
         self._ticks = ticks
         self._metrics = metrics
         self._cgroups = OwnCgroups(Cgroups(proc, sys), own_pid)
-        self._engines = Engines(proc, declared, discover, self._cgroups.named, clock)
+        self._engines = Engines(proc, declared, discover, self._cgroups.named, clock, own_pid)
         self._membership = Membership(own_pid)
         self._proportional = Proportional(proc, clock)
         self._before: Scan | None = None

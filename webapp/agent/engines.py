@@ -6,7 +6,7 @@ An engine is known by an id that outlives its processes: declared, or made from 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,13 +57,14 @@ class Engines:
         discover: bool = True,
         named_cgroup: Callable[[str], frozenset[int]] = lambda name: frozenset(),
         clock: Clock | None = None,
+        own_pid: int = 0,
     ) -> None:
         """`named_cgroup`: pids of the unit or container of that name."""
         self._proc = proc
         self._declared = declared
         self._discover = discover
         self._leaders = Leaders(proc, named_cgroup)
-        self._lines = CommandLines(proc, declared, clock or Clock())
+        self._lines = CommandLines(proc, declared, clock or Clock(), own_pid)
         self._tracked: dict[str, Tracked] = {}
         #: Processes that belonged to an engine in the pass before.
         self._owned: set[tuple[int, int]] = set()
@@ -73,6 +74,7 @@ class Engines:
         self._lines.read(scan.processes)
         for declared in self._declared:
             self._find_declared(declared, scan)
+        self._drop_found_again(scan.processes)
         if self._discover:
             self._find_recognised(scan.processes)
         return list(self._tracked.values())
@@ -121,6 +123,17 @@ class Engines:
             tracked.port = declared.port or told.port
             tracked.model_file = self._model_file(leader.pid, told)
 
+    def _drop_found_again(self, processes: Mapping[int, Stat]) -> None:
+        """Drops engines that were found before the operator's pidfile or pattern led to them, or to a process above."""
+        led = {tracked.pid: tracked for tracked in self._tracked.values() if tracked.declared and tracked.alive(processes)}
+        for tracked in list(self._tracked.values()):
+            stat = processes.get(tracked.pid or 0)
+            if tracked.declared or stat is None or stat.start != tracked.start:
+                continue
+            recognised = stat.pid in self._lines.recognised
+            if stat.pid in led or (recognised and self._below_declared(stat, processes, led)):
+                del self._tracked[tracked.id]
+
     def _find_recognised(self, processes: Mapping[int, Stat]) -> None:
         """Follows the processes whose command lines start engines, oldest first so that ids stay."""
         led = {tracked.pid: tracked for tracked in self._tracked.values() if tracked.alive(processes)}
@@ -138,12 +151,14 @@ class Engines:
         if stat.forked and stat.key in self._owned:
             return True  # a copy does not become a leader when its parents die
         told = self._lines.recognised[stat.pid]
-        parent = processes.get(stat.ppid)
-        for _ in range(64):
-            if parent is None:
-                return False
-            if self._lines.recognised.get(parent.pid) == told:
-                return True
+        if any(self._lines.recognised.get(above.pid) == told for above in ancestors(stat, processes)):
+            return True
+        return self._below_declared(stat, processes, led)
+
+    def _below_declared(self, stat: Stat, processes: Mapping[int, Stat], led: Mapping[int | None, Tracked]) -> bool:
+        """Whether a declared engine that is no router is led from above; it learns what it does not know."""
+        told = self._lines.recognised[stat.pid]
+        for parent in ancestors(stat, processes):
             above = led.get(parent.pid)
             kind = kind_named(above.kind) if above else None
             if above and above.declared and not (kind and kind.router):
@@ -151,7 +166,6 @@ class Engines:
                 above.model = above.model or told.model
                 above.port = above.port or told.port
                 return True
-            parent = processes.get(parent.ppid)
         return False
 
     def _named(self, told: Recognised, stat: Stat, processes: Mapping[int, Stat]) -> Tracked:
@@ -190,3 +204,13 @@ class Engines:
         """What is left of an engine whose id a new leader takes."""
         old.id = f"{old.id}-orphaned-{old.pgrp}"
         self._tracked[old.id] = old
+
+
+def ancestors(stat: Stat, processes: Mapping[int, Stat]) -> Iterator[Stat]:
+    """Parents of a process, the nearest first; at most 64, so that a broken /proc ends too."""
+    for _ in range(64):
+        parent = processes.get(stat.ppid)
+        if parent is None:
+            return
+        yield parent
+        stat = parent
