@@ -338,7 +338,7 @@ def test_what_an_engine_says_of_itself_is_added_to_what_is_measured(machine):
         generation_tokens_per_second=7.0,
         metrics_error=None,
     )
-    metrics = types.SimpleNamespace(refresh=asked.extend, latest=lambda engine_id: reading)
+    metrics = types.SimpleNamespace(wait=lambda seconds: True, refresh=asked.extend, latest=lambda engine_id: reading)
     found = engines(machine.sampler(sensors=Sensors(engine_metrics=metrics)))["vllm-Qwen_Qwen3-8B-8001"]
     assert (found.requests.waiting, found.kv_cache_usage_ratio, found.generation_tokens_per_second) == (3.0, 0.4, 7.0)
     assert [engine.id for engine in asked] == ["vllm-Qwen_Qwen3-8B-8001"]

@@ -32,6 +32,9 @@ _MOST_ENGINES = 256
 _MOST_MEMBERS = 64
 _MOST_MEMBERS_IN_ALL = 1024
 
+#: Seconds that a measurement waits for engines to answer.
+_METRICS_PATIENCE_S = 0.2
+
 
 class EngineReports:
     """Finds engines, tells their processes, adds up what they use."""
@@ -182,9 +185,11 @@ class EngineReports:
         )
 
     def _with_metrics(self, reports: Sequence[Engine]) -> tuple[Engine, ...]:
-        """Adds what the engines' own metrics say, and starts the next look at them."""
+        """Adds what the engines' own metrics say now; an engine that is slow to answer is heard at the next pass."""
         if self._metrics is None:
             return tuple(reports)
+        self._metrics.refresh(tuple(reports))
+        self._metrics.wait(_METRICS_PATIENCE_S)
         found = []
         for report in reports:
             reading = self._metrics.latest(report.id or "")
@@ -198,7 +203,6 @@ class EngineReports:
                     metrics_error=reading.metrics_error,
                 )
             found.append(report)
-        self._metrics.refresh(tuple(found))
         return tuple(found)
 
 
