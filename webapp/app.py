@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +13,9 @@ from htmx_flask import Htmx
 
 from webapp import __version__, exposition, formats, gauges
 from webapp.embedded import EmbeddedHistory
+from webapp.events import Events
 from webapp.history import History
+from webapp.measurement import Measurement
 from webapp.nodes import Fleet
 from webapp.palette import colour_index, on_dark
 from webapp.registry import Registry
@@ -21,10 +23,11 @@ from webapp.selection import Selection
 from webapp.settings import SettingError
 from webapp.store import Store
 from webapp.summary import load_per_core, waiting
-from webapp.views import assets, errors, fragments, machines, pages, routing, security
+from webapp.trends import Trends
+from webapp.views import assets, blocks, errors, fragments, machines, pages, routing, security
 
-#: Seconds between two looks for nodes to forget.
-HOUSEKEEPING_SECONDS = 30.0
+#: Seconds between two looks for nodes that fell silent or are to be forgotten.
+HOUSEKEEPING_SECONDS = 5.0
 
 #: templates/ and static/ lie in the package when it is installed, beside it in a checkout.
 ASSETS = Path(__file__).parent if (Path(__file__).parent / "templates").is_dir() else Path(__file__).parent.parent
@@ -33,13 +36,25 @@ ASSETS = Path(__file__).parent if (Path(__file__).parent / "templates").is_dir()
 class ControlPlane:
     """Everything that runs in one process; leaving the context closes it."""
 
-    def __init__(self, app: Flask, registry: Registry, store: Store, forget: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        app: Flask,
+        registry: Registry,
+        store: Store,
+        trends: Trends,
+        events: Events,
+        history: History,
+        keep_house: Callable[[], None],
+    ) -> None:
         self.app = app
         self.registry = registry
         self.store = store
-        self._forget = forget
+        self._trends = trends
+        self._events = events
+        self._history = history
+        self._keep_house = keep_house
         self._closing = threading.Event()
-        self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeping", daemon=True)
+        self._housekeeper = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def __enter__(self) -> ControlPlane:
         self._housekeeper.start()
@@ -50,9 +65,22 @@ class ControlPlane:
         self._housekeeper.join()
         self.store.close()
 
-    def _keep_house(self) -> None:
+    def fill(self, past: Iterable[tuple[Measurement, float]]) -> None:
+        """Take in measurements of earlier times, each node's in order, as if they had been heard then."""
+
+        def seen() -> Iterator[tuple[Measurement, float]]:
+            for measurement, at in past:
+                self._trends.add(measurement, at)
+                self._events.know(measurement)
+                yield measurement, at
+
+        self.store.fill(seen())
+
+    def _run(self) -> None:
+        names = [node.name for node in self.registry.nodes()]
+        self._trends.fill(self._history, names, time.time(), self._closing.is_set)
         while not self._closing.wait(HOUSEKEEPING_SECONDS):
-            self._forget()
+            self._keep_house()
 
 
 def build(settings: SimpleNamespace, *, demo: bool = False) -> ControlPlane:
@@ -62,19 +90,32 @@ def build(settings: SimpleNamespace, *, demo: bool = False) -> ControlPlane:
     if settings.keep_hours < 6:
         raise SettingError(f"keep_hours={settings.keep_hours:g}: expected at least 6 hours")
     store = Store(settings.data_dir and settings.data_dir / "history.sqlite", keep_seconds=settings.keep_hours * 3600)
-    registry = Registry(render=exposition.render, record=store.record, forget_after_seconds=settings.forget_after_hours * 3600)
+    history = EmbeddedHistory(store)
+    trends, events = Trends(), Events(time.time)
+
+    def record(measurement: Measurement, measured_at: float) -> None:
+        store.record(measurement, measured_at)
+        trends.add(measurement, measured_at)
+        events.add(measurement, measured_at)
+
+    registry = Registry(render=exposition.render, record=record, forget_after_seconds=settings.forget_after_hours * 3600)
     for known in store.nodes():
         registry.restore(known.measurement, silent_s=known.silent_s, heard_at=known.heard_at, first_heard_at=known.first_heard_at)
+        events.know(known.measurement)
 
-    def forget() -> None:
+    def keep_house() -> None:
+        events.watch(registry.nodes())
         for name in registry.expire():
-            store.forget(name)
+            for keeper in (store, trends, events):
+                keeper.forget(name)
 
     def notices() -> list[str]:
         return [sentence for sentence in (store.notice, store.problem) if sentence]
 
-    app = create_app(registry, EmbeddedHistory(store), interval_s=settings.heartbeat_interval, notices=notices, demo=demo)
-    return ControlPlane(app, registry, store, forget)
+    app = create_app(
+        registry, history, trends=trends, events=events, interval_s=settings.heartbeat_interval, notices=notices, demo=demo
+    )
+    return ControlPlane(app, registry, store, trends, events, history, keep_house)
 
 
 def create_app(
@@ -82,6 +123,8 @@ def create_app(
     history: History,
     *,
     fleet: Fleet | None = None,
+    trends: Trends | None = None,
+    events: Events | None = None,
     interval_s: float = 10.0,
     frame_ancestors: tuple[str, ...] = (),
     notices: Callable[[], list[str]] = list,
@@ -99,8 +142,9 @@ def create_app(
     Htmx(app)
     fleet = fleet or registry
     app.register_blueprint(machines.blueprint(registry, interval_s, notices))
-    app.register_blueprint(pages.blueprint(fleet, notices))
-    app.register_blueprint(fragments.blueprint(fleet, history, wall))
+    overview = blocks.Cluster(fleet, trends or Trends(), events or Events(wall), wall)
+    app.register_blueprint(pages.blueprint(fleet, overview, notices))
+    app.register_blueprint(fragments.blueprint(fleet, overview, history, wall))
     _teach_templates(app, demo)
     assets.version_assets(app)
     errors.handle(app)

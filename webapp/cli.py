@@ -83,7 +83,8 @@ def _demo(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
     settings.data_dir = None  # made-up numbers are never kept
     with build(settings, demo=True) as plane:
         fleet = Demo(settings.nodes)
-        fleet.fill_past(plane.store, plane.registry)
+        plane.fill(fleet.past())
+        fleet.restore_silent(plane.registry)
 
         def ready(url: str) -> None:
             fleet.start(url)

@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from webapp import charts, concerns
+from webapp.events import Events
 from webapp.history import RANGES, Answer, History, HistoryUnavailable, recent
 from webapp.memory import segments
 from webapp.metrics import CHARTS, Chart, Metric, families
-from webapp.nodes import Node
-from webapp.selection import COLUMNS, Selection
+from webapp.nodes import Fleet, Node
+from webapp.selection import COLUMNS, MEASURES, Selection, label_names_of, models_of
 from webapp.summary import cores_used, summarise
+from webapp.trends import Trends
 
 #: Concerns that the cluster page lists; the rest are counted.
 MOST_CONCERNS = 8
 
+#: Events of the last hour that it lists; the rest are counted.
+MOST_EVENTS = 12
 
-def cluster(nodes: Sequence[Node], selection: Selection) -> dict[str, Any]:
-    """The summary is of the whole fleet; the table shows what was selected."""
-    found = concerns.of(nodes)
-    return {
-        "summary": summarise(nodes),
-        "concerns": found[:MOST_CONCERNS],
-        "more_concerns": len(found) - MOST_CONCERNS if len(found) > MOST_CONCERNS else 0,
-        "nodes": selection.apply(nodes),
-        "selection": selection,
-        "columns": COLUMNS,
-    }
+
+class Cluster:
+    """The cluster page's block: the fleet now, with what became of it in the last hour."""
+
+    def __init__(self, fleet: Fleet, trends: Trends, events: Events, wall: Callable[[], float]) -> None:
+        self._fleet = fleet
+        self._trends = trends
+        self._events = events
+        self._wall = wall
+
+    def context(self, selection: Selection) -> dict[str, Any]:
+        """The summary is of the whole fleet; the table shows what was selected."""
+        nodes = self._fleet.nodes()
+        now = self._wall()
+        found = concerns.of(nodes)
+        chosen = selection.apply(nodes)
+        happened = self._events.recent()
+        return {
+            "summary": summarise(nodes),
+            "concerns": found[:MOST_CONCERNS],
+            "more_concerns": len(found) - MOST_CONCERNS if len(found) > MOST_CONCERNS else 0,
+            "events": happened[:MOST_EVENTS],
+            "more_events": len(happened) - MOST_EVENTS if len(happened) > MOST_EVENTS else 0,
+            "nodes": chosen,
+            "groups": selection.grouped(chosen),
+            "density": "names" if len(chosen) <= 150 else "cells" if len(chosen) <= 2_000 else "dots",
+            "trend": lambda node: self._trends.of(node.name, now),
+            "selection": selection,
+            "columns": selection.shown_columns,
+            "all_columns": COLUMNS,
+            "measures": MEASURES,
+            "models": models_of(nodes),
+            "label_names": label_names_of(nodes),
+        }
 
 
 def node(node: Node) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from webapp.selection import Selection
 from webapp.views import blocks
 
 
-def blueprint(fleet: Fleet, history: History, wall: Callable[[], float] = time.time) -> Blueprint:
+def blueprint(fleet: Fleet, overview: blocks.Cluster, history: History, wall: Callable[[], float] = time.time) -> Blueprint:
     fragments = Blueprint("fragments", __name__, url_prefix="/fragments")
 
     @fragments.before_request
@@ -38,7 +38,7 @@ def blueprint(fleet: Fleet, history: History, wall: Callable[[], float] = time.t
     @fragments.get("/cluster")
     def cluster() -> ResponseReturnValue:
         selection = Selection.of(request.args.items(multi=True))
-        return render_template("fragments/cluster.html", **blocks.cluster(fleet.nodes(), selection))
+        return render_template("fragments/cluster.html", **overview.context(selection))
 
     @fragments.get("/node/<name:name>")
     def node(name: str) -> ResponseReturnValue:

@@ -9,20 +9,19 @@ from flask.typing import ResponseReturnValue
 
 from webapp.history import RANGES
 from webapp.nodes import Fleet
-from webapp.selection import Selection, models_of
+from webapp.selection import Selection
 from webapp.views import blocks
 from webapp.views.machines import packed_agent
 
 
-def blueprint(fleet: Fleet, notices: Callable[[], list[str]]) -> Blueprint:
+def blueprint(fleet: Fleet, overview: blocks.Cluster, notices: Callable[[], list[str]]) -> Blueprint:
     """`notices`: what the reader must know about this control plane, in sentences."""
     pages = Blueprint("pages", __name__)
 
     @pages.get("/")
     def cluster() -> ResponseReturnValue:
-        nodes = fleet.nodes()
         selection = Selection.of(request.args.items(multi=True))
-        return render_template("cluster.html", **blocks.cluster(nodes, selection), models=models_of(nodes), notices=notices())
+        return render_template("cluster.html", **overview.context(selection), notices=notices())
 
     @pages.get("/nodes/<name:name>")
     def node(name: str) -> ResponseReturnValue:
