@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from history_contract import Recording, record
+from promlab import prometheus, victoria_metrics
+
+from webapp.exposition import render, text
+from webapp.heartbeat import Reading
+from webapp.registry import Registry
+
+SCRAPE_SECONDS = 15.0
+
+
+def scraped(recording: Recording, interval: float = SCRAPE_SECONDS) -> dict[str, list[str]]:
+    """The recording as a control plane shows it, scraped every `interval` seconds: family -> timed samples."""
+    now = recording.start
+    registry = Registry(clock=lambda: now, wall=lambda: now, render=render)
+    waiting = list(recording.heartbeats)
+    found: dict[str, list[str]] = {}
+    scrape = recording.start + 4.1
+    while scrape <= recording.end:
+        while waiting and waiting[0][0] <= scrape:
+            now, measurement = waiting.pop(0)
+            registry.accept(Reading(measurement, ()))
+        now = scrape
+        for line in text(registry.nodes()).splitlines():
+            if not line.startswith("#"):
+                found.setdefault(line.partition("{")[0], []).append(f"{line} {scrape:.3f}")
+        scrape += interval
+    return found
+
+
+@pytest.fixture(scope="session")
+def recording() -> Recording:
+    return record(time.time() // 60 * 60 - 120)
+
+
+@pytest.fixture(scope="session")
+def samples(recording: Recording) -> dict[str, list[str]]:
+    return scraped(recording)
+
+
+@pytest.fixture(scope="session")
+def prometheus_url(samples: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    directory = tmp_path_factory.mktemp("prometheus")
+    backfill(samples, directory)
+    with prometheus(directory) as url:
+        yield url
+
+
+def backfill(samples: dict[str, list[str]], directory: Path) -> None:
+    lines = [line for name, family in samples.items() for line in (f"# TYPE {name} gauge", *family)]
+    (directory / "history.om").write_text("\n".join([*lines, "# EOF", ""]))
+    command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", f"{directory}/history.om", f"{directory}/data"]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def victoria_url(samples: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with victoria_metrics(tmp_path_factory.mktemp("victoria")) as url:
+        lines = []
+        for line in (line for family in samples.values() for line in family):
+            sample, _, at = line.rpartition(" ")
+            lines.append(f"{sample} {float(at) * 1000:.0f}")
+        requests.post(f"{url}/api/v1/import/prometheus", data="\n".join(lines).encode(), timeout=30).raise_for_status()
+        requests.get(f"{url}/internal/force_flush", timeout=30).raise_for_status()
+        yield url

@@ -1,0 +1,166 @@
+"""History from any server that speaks Prometheus' HTTP API.
+
+One joined query brings all charts of a page; a label marks which row of the table each series belongs to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+
+from webapp.history import LOOKBACK_SECONDS, Answer, Range, Series, Span
+from webapp.metrics import Labels, Metric
+from webapp.promapi import PrometheusServer, RawSeries
+from webapp.promql import MARK, joined
+from webapp.vocabulary import Heartbeats, Scope, Vocabulary, Window
+
+#: Points that a chart can show; a range that asks for more is given a larger step.
+MOST_POINTS = 250
+
+#: Steps that a range may be given, in seconds: each divides an hour, a day or a week, so that ranges share their times.
+STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 604800)
+
+#: The scrape interval that is assumed while none can be told.
+USUAL_SCRAPE_SECONDS = 15.0
+
+#: The scrape interval is asked for again after this time.
+_PROBE_EVERY_SECONDS = 600.0
+
+
+def coarsened(range: Range, most: int = MOST_POINTS) -> Range:
+    """The range on a grid of at most `most` points and whole seconds; unchanged if it is one already.
+
+    >>> coarsened(Range(0, 604800, 10)).step, coarsened(Range(0, 3600, 15)).step
+    (3600, 15)
+    """
+    step = range.step
+    if step == int(step) and (range.end - range.start) / step < most:
+        return range
+    length = range.end - range.start
+    step = next((known for known in STEPS if known >= step and length / known < most), step)
+    while length / step >= most:
+        step *= 2
+    return Range(range.start // step * step, range.end // step * step, step)
+
+
+class PrometheusHistory:
+    """Answers range queries from a server; safe to use from many threads. See `history.History`."""
+
+    def __init__(
+        self,
+        server: PrometheusServer,
+        vocabulary: Vocabulary | None = None,
+        *,
+        scrape_interval: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`scrape_interval` in seconds; None: it is told from the samples."""
+        self._server = server
+        self._vocabulary = vocabulary or Heartbeats()
+        self._given_interval = scrape_interval
+        self._told_interval = (USUAL_SCRAPE_SECONDS, float("-inf"))
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        """What messages call this history."""
+        return self._server.name
+
+    def series(self, metrics: Sequence[Metric], range: Range, *, node: str = "", model: str = "") -> Answer:
+        scope = Scope(node, model)
+        range = coarsened(range)
+        asked_at = self._clock()
+        window = Window(range.step, self._lookback(scope, range.end))
+        expressions = [(metric, self._vocabulary.promql(metric, scope, window)) for metric in metrics]
+        rows = {str(index): (metric, promql) for index, (metric, promql) in enumerate(expressions) if promql is not None}
+        if not rows:
+            return Answer(range, (), asked_at)
+        contact = self._vocabulary.contact(scope)
+        terms = [(mark, promql) for mark, (_, promql) in rows.items()]
+        result = self._server.query_range(joined([*terms, *contact.items()]), range)
+        lines: dict[tuple[str, Labels], list[float | None]] = {}
+        ages: dict[str, list[float | None]] = {}
+        scraped = _unknown(range)
+        for raw in result.series:
+            mark = raw.labels.get(MARK, "")
+            if mark == "age":
+                _fold(ages.setdefault(raw.labels.get("node", ""), _unknown(range)), raw, range)
+            elif mark == "scraped":
+                _fold(scraped, raw, range)
+            elif mark in rows:
+                labels = self._vocabulary.labels(rows[mark][0], raw.labels)
+                if labels is not None:
+                    _fold(lines.setdefault((mark, labels), _unknown(range)), raw, range)
+        for (mark, labels), values in lines.items():
+            _silence(values, ages.get(dict(labels)["node"], ()), rows[mark][0], window)
+        drawn = tuple(
+            Series(rows[mark][0], labels, values)
+            for (mark, labels), values in lines.items()
+            if any(value is not None for value in values)
+        )
+        return Answer(range, drawn, asked_at, result.warnings, tuple(_unheard(scraped, window, range)))
+
+    def promql(self, metric: Metric, step: float, *, node: str = "", model: str = "") -> str | None:
+        """The expression behind one metric's lines, to be copied; None where there is none."""
+        window = Window(step, self._known_lookback())
+        return self._vocabulary.promql(metric, Scope(node, model), window)
+
+    def graph_url(self, metric: Metric, range: Range, *, node: str = "", model: str = "") -> str | None:
+        """Where the server itself draws one metric's lines."""
+        promql = self.promql(metric, range.step, node=node, model=model)
+        return None if promql is None else self._server.graph_url(promql, range)
+
+    def _known_lookback(self) -> float:
+        # A sample must outlast the wait for the next one, and one scrape that came late.
+        return max(LOOKBACK_SECONDS, 2 * (self._given_interval or self._told_interval[0]))
+
+    def _lookback(self, scope: Scope, end: float) -> float:
+        _, told_at = self._told_interval
+        if self._given_interval is None and not 0 <= self._clock() - told_at < _PROBE_EVERY_SECONDS:
+            interval = self._ask_interval(scope, end)
+            if interval is not None:
+                self._told_interval = (interval, self._clock())
+        return self._known_lookback()
+
+    def _ask_interval(self, scope: Scope, end: float) -> float | None:
+        """Seconds between the samples of the last five minutes; None if there are too few to tell."""
+        probed = self._server.query(f"{self._vocabulary.probe(scope)}[300s]", min(end, self._clock()))
+        gaps = [later - earlier for raw in probed.series for (earlier, _), (later, _) in pairwise(raw.samples)]
+        return min(120.0, median(gaps)) if len(gaps) >= 2 else None
+
+
+def _unknown(range: Range) -> list[float | None]:
+    return [None] * len(range.times)
+
+
+def _fold(values: list[float | None], raw: RawSeries, range: Range) -> None:
+    """Add a series to a line: where two tell a value, the larger is kept."""
+    for at, value in raw.samples:
+        # By time, never by position: some servers leave points out or begin a step early.
+        index = round((at - range.start) / range.step)
+        if value is not None and 0 <= index < len(values):
+            before = values[index]
+            values[index] = value if before is None else max(before, value)
+
+
+def _silence(values: list[float | None], ages: Sequence[float | None], metric: Metric, window: Window) -> None:
+    """Take out the points at which the node had been silent for too long.
+
+    A control plane repeats a measurement until it is a minute old; a chart must not.
+    """
+    if window.step > window.lookback and metric.over_time != "last":
+        return
+    for index, age in enumerate(ages):
+        if age is not None and age > window.lookback:
+            values[index] = None
+
+
+def _unheard(scraped: Sequence[float | None], window: Window, range: Range) -> Iterator[Span]:
+    """The times between two samples in which none was taken for longer than a point looks back."""
+    heard = [index for index, age in enumerate(scraped) if age is not None and age <= window.lookback]
+    for before, after in pairwise(heard):
+        if after - before > 1:
+            start, end = (range.start + index * range.step for index in (before, after))
+            yield Span(start, end, "Prometheus took no samples, or the control plane gave none")

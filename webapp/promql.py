@@ -1,0 +1,79 @@
+"""PromQL as text: every value from outside is quoted here and nowhere else.
+
+https://prometheus.io/docs/prometheus/latest/querying/basics/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from webapp.fields import printable
+from webapp.metrics import Labels, OverTime
+
+#: The label by which the terms of a joined query are told apart.
+MARK = "row"
+
+
+def quoted(text: str) -> str:
+    """A text as a PromQL string.
+
+    >>> print(quoted('n1"} or vector(1) or x{y="'))
+    "n1\\"} or vector(1) or x{y=\\""
+    >>> print(quoted("a\\\\b"))
+    "a\\\\b"
+    """
+    escaped = printable(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def regex_quoted(text: str) -> str:
+    """A text as a part of a regular expression (RE2) that matches that text alone; not yet quoted as a string.
+
+    >>> print(regex_quoted("h.1+"))
+    h\\.1\\+
+    """
+    return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", printable(text))
+
+
+def selector(name: str, labels: Labels = (), extra: str = "") -> str:
+    """A metric by its name, with the series whose labels have these values; `extra` holds further matchers.
+
+    >>> selector("up", (("job", "a"),), 'env=~"p.*"')
+    'up{job="a",env=~"p.*"}'
+    """
+    matchers = [f"{label}={quoted(value)}" for label, value in labels]
+    if extra:
+        matchers.append(extra)
+    return f"{name}{{{','.join(matchers)}}}" if matchers else name
+
+
+def over_time(vector: str, kind: OverTime, step: float, lookback: float) -> str:
+    """What a point says of a gauge's samples before it, as `history.History.series` promises.
+
+    >>> over_time("x", "mean", 15, 30), over_time("x", "mean", 60, 30), over_time("x", "max", 15, 30)
+    ('last_over_time(x[30s])', 'avg_over_time(x[60s])', 'max_over_time(x[30s])')
+    """
+    if kind == "max":
+        return f"max_over_time({vector}[{duration(max(step, lookback))}])"
+    if kind == "mean" and step > lookback:
+        return f"avg_over_time({vector}[{duration(step)}])"
+    return f"last_over_time({vector}[{duration(lookback)}])"
+
+
+def duration(seconds: float) -> str:
+    """Whole seconds, which every server reads.
+
+    >>> duration(90.0)
+    '90s'
+    """
+    return f"{max(1, round(seconds))}s"
+
+
+def joined(terms: Iterable[tuple[str, str]]) -> str:
+    """One query for several expressions, each given with its mark, which its series then carry as the label MARK.
+
+    `or` compares labels without the metric's name and drops what it has seen, so that the terms must differ in
+    a label; a regular expression on `__name__` would do as well, but some managed servers refuse it.
+    """
+    return " or ".join(f'label_replace({promql}, "{MARK}", {quoted(mark)}, "", "")' for mark, promql in terms)
