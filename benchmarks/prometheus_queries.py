@@ -14,16 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path[:0] = [
-    str(Path(__file__).parents[1]),
-    str(Path(__file__).parents[1] / "tests"),
-    str(Path(__file__).parents[1] / "tests/prometheus"),
-]
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from conftest import backfill, scraped
-from history_contract import BUSY, record
-from promlab import prometheus
-
+from tests.history_contract import BUSY, record
+from tests.prometheus.conftest import backfill, scraped
+from tests.prometheus.promlab import prometheus
 from webapp.copies import Copies
 from webapp.history import Range
 from webapp.metrics import CHARTS, METRICS

@@ -159,7 +159,7 @@ class HistoryContract:
             surely = [time for time, _ in samples if at - LOOKBACK_SECONDS + self.late < time < at - self.late]
             assert not surely, f"a gap at {at} though samples came at {surely}"
         else:
-            assert any(math.isclose(value, sample, rel_tol=1e-12) for sample in recent), f"{value} at {at} is none of {recent}"
+            assert any(math.isclose(value, sample, rel_tol=1e-6) for sample in recent), f"{value} at {at} is none of {recent}"
 
     def test_the_latest_sample_is_no_older_than_it_must_be(self, history: History, recording: Recording) -> None:
         """While a node reports, a point follows its heartbeat at once, or one scrape later."""
@@ -170,7 +170,8 @@ class HistoryContract:
         for at, value in points(series, grid):
             recent = [sample for time, sample in samples if at - 10 - self.late <= time <= at]
             if at > recording.start + 10 + self.late:
-                assert value in recent
+                assert value is not None
+                assert any(math.isclose(value, sample, rel_tol=1e-6) for sample in recent)
 
     @pytest.mark.parametrize("step", [60.0, 300.0])
     def test_a_mean_is_over_the_step_before_the_point(self, history: History, recording: Recording, step: float) -> None:
@@ -195,9 +196,9 @@ class HistoryContract:
             surely = [sample for time, sample in samples if at - reach + self.late + 10 <= time <= at - self.late - 10]
             # A peak shorter than the scrape interval can be missed, never made up.
             assert value is not None
-            assert value <= max(widest)
+            assert value <= max(widest) * (1 + 1e-6)
             if not self.late:
-                assert value >= max(surely, default=0.0)
+                assert value >= max(surely, default=0.0) * (1 - 1e-6)
 
     def test_a_model_has_its_engines_on_all_nodes(self, history: History, recording: Recording) -> None:
         metric = rows("llmgw_shard_cpu_cores")[0]

@@ -33,7 +33,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("config", None, PATH, "TOML file with any of these settings", ("up", "serve", "agent")),
     Setting("log_level", "info", choice("debug", "info", "warning", "error"), "how much is logged", tuple(COMMANDS)),
     # the control plane and the dashboard
-    Setting("listen", ("127.0.0.1", 8765), ADDRESS, "address to serve on", _SERVERS),
+    Setting("listen", ("127.0.0.1", 8765), ADDRESS, "address to serve on; [::1]:8765 for IPv6", _SERVERS),
+    Setting("allow_anonymous", False, SWITCH, "listen on an address that others reach, without asking who they are", _SERVERS),
     Setting("data_dir", default_data_dir(), PATH, "directory for what must survive a restart", ("up", "serve", "agent")),
     Setting("threads", 8, COUNT, "requests answered at the same time", _SERVERS),
     Setting("keep_hours", 24.0, HOURS, "hours of samples that the embedded history keeps; at least 6", _SERVERS),
@@ -44,6 +45,7 @@ SETTINGS: tuple[Setting, ...] = (
     # the agent
     Setting("server", (), URL, "control plane to report to; may be given more than once", ("agent",), many=True),
     Setting("node", None, TEXT, "name of this node (default: its host name)", _AGENTS),
+    Setting("token_file", None, PATH, "file with the token that the control plane asks of agents", ("agent",)),
     Setting("interval", None, SECONDS, "seconds between heartbeats, 1 to 20; none: as the control plane asks", _AGENTS),
     Setting("once", False, SWITCH, "send one heartbeat and stop", ("agent",)),
     Setting("proc", Path("/proc"), PATH, "where the kernel's process file system is", _AGENTS),

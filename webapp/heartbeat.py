@@ -118,6 +118,8 @@ def from_mapping(message: Mapping[str, Any]) -> Reading:
 def _name(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise HeartbeatRefused(f"node: expected the node's name, got {shown(value)}", "node")
+    if value in (".", ".."):
+        raise HeartbeatRefused(f"node: {value!r} can't be a name: no address could hold it", "node")
     if len(value) > LONGEST_NAME:
         raise HeartbeatRefused(f"node: the name has {len(value)} characters; at most {LONGEST_NAME} are taken", "node")
     return printable(value)

@@ -30,6 +30,21 @@ class Range:
         return [self.start + index * self.step for index in range(count)]
 
 
+#: Name of a range on the pages -> its length and its step, in seconds.
+RANGES = {"15m": (900.0, 10.0), "1h": (3600.0, 15.0), "6h": (21_600.0, 90.0), "24h": (86_400.0, 360.0)}
+
+
+def recent(name: str, now: float) -> Range:
+    """The range of that name that ends now, on its grid.
+
+    >>> recent("1h", 1_000_000_007.0)
+    Range(start=999996405.0, end=1000000005.0, step=15.0)
+    """
+    length, step = RANGES[name]
+    end = now // step * step
+    return Range(end - length, end, step)
+
+
 @dataclass(frozen=True)
 class Series:
     """One line: the values of one metric with one set of labels, one for each time of the answer's range.

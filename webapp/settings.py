@@ -12,6 +12,7 @@ import argparse
 import difflib
 import importlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,10 @@ class Setting:
             return "none"
         if isinstance(self.default, bool):
             return "on" if self.default else "off"
+        if self.kind is ADDRESS:
+            return f"{self.default[0]}:{self.default[1]}"
+        if isinstance(self.default, Path):
+            return str(self.default).replace(os.path.expanduser("~"), "~", 1)
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import requests
-from history_contract import Recording, record
-from promlab import prometheus, victoria_metrics
 
+from tests.history_contract import Recording, record
+from tests.prometheus.promlab import prometheus, victoria_metrics
 from webapp.exposition import render, text
 from webapp.heartbeat import Reading
 from webapp.registry import Registry

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from conftest import SCRAPE_SECONDS
-from history_contract import HistoryContract
 
+from tests.history_contract import HistoryContract
+from tests.prometheus.conftest import SCRAPE_SECONDS
 from webapp.history import History
 from webapp.promapi import PrometheusServer
 from webapp.prometheus import PrometheusHistory

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from promlab import Reply, free_port, http_server
 
+from tests.prometheus.promlab import Reply, free_port, http_server
 from webapp.history import HistoryUnavailable, Range
 from webapp.promanswer import QueryRefused
 from webapp.promapi import PrometheusServer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from history_contract import rows
-from test_copies import Clock, at_once
 
+from tests.history_contract import rows
+from tests.prometheus.test_copies import Clock, at_once
 from webapp.copies import Copies
 from webapp.history import Answer, HistoryUnavailable, Range, Series, Span
 from webapp.metrics import Metric

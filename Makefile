@@ -1,0 +1,52 @@
+# `make` lists what there is; each command sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help run demo test check format bench screenshots docs clean
+
+help: ## list the commands
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+run: $(VENV)/.run ## agent, control plane and dashboard for this machine on http://127.0.0.1:8765
+	@exec $(BIN)/enginehouse up
+
+demo: $(VENV)/.run ## a made-up fleet on http://127.0.0.1:8765
+	@exec $(BIN)/enginehouse demo --nodes 40
+
+test: $(VENV)/.test system ## lint, types, import contracts and every test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	PYTHONDEVMODE=1 $(BIN)/pytest
+
+check: $(VENV)/.test ## the quick part of the tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q -m "not browser and not live"
+
+format: $(VENV)/.test ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+screenshots: $(VENV)/.test system ## docs/screenshots from the demo fleet
+	$(BIN)/python docs/screenshots.py
+
+clean: ## remove what was set up here
+	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/.run: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear $(VENV) 2>/dev/null || { sh deploy/debian/packages.sh python3-venv && $(PYTHON) -m venv --clear $(VENV); }
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@
+
+# Real parts that the tests talk to.
+.PHONY: system
+system:
+	@sh deploy/debian/packages.sh prometheus promtool=prometheus chromium

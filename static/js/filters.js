@@ -1,0 +1,38 @@
+// A form that chooses what a block shows: <form data-filters="#block">. Its fields become the page's address, and
+// the block, which includes the form, refreshes at once. Without scripts the form is sent as usual.
+(() => {
+  const form = document.querySelector("form[data-filters]");
+  if (!form) return;
+  const block = document.querySelector(form.dataset.filters);
+  const order = { sort: form.elements.sort, order: form.elements.order };
+  const initial = { sort: "name", order: "asc" };
+
+  const apply = () => {
+    const query = new URLSearchParams();
+    for (const [name, value] of new FormData(form)) if (value && value !== initial[name]) query.append(name, value);
+    if (query.get("sort") && !query.has("order")) query.set("order", order.order.value);
+    const text = query.toString();
+    history.replaceState(null, "", text ? `?${text}` : location.pathname);
+    htmx.trigger(block, "htmx:abort");
+    htmx.trigger(block, "refresh");
+  };
+
+  let typing;
+  form.addEventListener("input", (event) => {
+    clearTimeout(typing);
+    typing = setTimeout(apply, event.target.type === "search" ? 200 : 0);
+    if (event.target.closest(".chosen")) event.target.closest(".chosen").remove();
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    apply();
+  });
+  block.addEventListener("click", (event) => {
+    const head = event.target.closest("a[data-sort]");
+    if (!head || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    order.sort.value = head.dataset.sort;
+    order.order.value = head.dataset.order;
+    apply();
+  });
+})();

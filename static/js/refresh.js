@@ -1,0 +1,46 @@
+// Blocks that refresh by themselves: <section data-block="SECONDS" hx-get="..." hx-trigger="every 5s, refresh">.
+// A hidden tab asks for nothing and asks at once when it is shown again. A block whose last two turns failed
+// is greyed and says for how long it has not been refreshed.
+(() => {
+  const refreshed = new WeakMap();
+  const opened = performance.now();
+  const blocks = () => document.querySelectorAll("[data-block]");
+
+  document.addEventListener("htmx:before:request", (event) => {
+    if (document.hidden && event.detail.ctx.sourceElement.matches("[data-block]")) event.preventDefault();
+  });
+
+  document.addEventListener("htmx:after:request", (event) => {
+    const { sourceElement, response } = event.detail.ctx;
+    if (!sourceElement.matches("[data-block]")) return;
+    // A proxy's login page is an answer, but not ours: every fragment of ours says so in a header.
+    const ours = response.status < 400 && response.headers.has("X-Enginehouse-Fragment");
+    if (ours) {
+      refreshed.set(sourceElement, performance.now());
+      watch();
+    } else if (response.status < 400 && response.status !== 304) {
+      event.preventDefault();
+    }
+  });
+
+  const span = (seconds) => (seconds < 120 ? `${Math.round(seconds)} s` : seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`);
+
+  const watch = () => {
+    if (document.hidden) return;
+    for (const block of blocks()) {
+      const silent = (performance.now() - (refreshed.get(block) ?? opened)) / 1000;
+      const late = silent > 2 * Number(block.dataset.block) + 2;
+      if (late) block.dataset.unrefreshed = `not refreshed for ${span(silent)}`;
+      else delete block.dataset.unrefreshed;
+    }
+  };
+  setInterval(watch, 1000);
+
+  const refreshAll = () => {
+    watch();
+    for (const block of blocks()) htmx.trigger(block, "refresh");
+  };
+  document.addEventListener("visibilitychange", () => document.hidden || refreshAll());
+  window.addEventListener("pageshow", (event) => event.persisted && refreshAll());
+  window.addEventListener("online", refreshAll);
+})();

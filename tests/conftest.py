@@ -1,0 +1,118 @@
+"""What most tests need: a clock that they move, a registry on it, and a measurement to vary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from webapp import exposition, heartbeat
+from webapp.heartbeat import Reading
+from webapp.measurement import Agent, Disk, Engine, Load, Measurement, Requests
+from webapp.registry import Registry
+
+GIB = 2**30
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self, now: float = 1_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def wall() -> Clock:
+    return Clock(1_796_000_000.0)
+
+
+@pytest.fixture
+def registry(clock: Clock, wall: Clock) -> Registry:
+    return Registry(clock=clock, wall=wall, render=exposition.render)
+
+
+@pytest.fixture
+def measurement() -> Measurement:
+    return Measurement(
+        node="cpu-07",
+        agent=Agent(id="agent-a", boot="boot-1", sequence=1, interval_s=10.0),
+        load=Load(
+            age_s=0.0,
+            interval_s=10.0,
+            cpu_percent=43.25,
+            cpus=64,
+            load1=3.1,
+            load5=2.9,
+            load15=2.5,
+            memory_total_bytes=256 * GIB,
+            memory_used_bytes=118 * GIB,
+            memory_available_bytes=138 * GIB,
+            memory_free_bytes=100 * GIB,
+            memory_cache_bytes=30 * GIB,
+            memory_shared_bytes=0,
+        ),
+        disks=(Disk("/", "/dev/sda1", "ext4", 1000 * GIB, 400 * GIB, 550 * GIB),),
+        engines=(
+            Engine(
+                id="llama-8b-0",
+                model="llama-3.1-8b",
+                kind="vllm",
+                state="running",
+                pid=4200,
+                port=8000,
+                cpu_cores=5.3,
+                memory_bytes=20 * GIB,
+                memory_anonymous_bytes=15 * GIB,
+                memory_file_bytes=4 * GIB,
+                memory_shared_bytes=1 * GIB,
+                processes=4,
+                started_s_ago=8123.0,
+                requests=Requests(3.0, 5.0),
+                kv_cache_usage_ratio=0.4,
+            ),
+        ),
+    )
+
+
+Beat = Callable[..., str]
+
+
+@pytest.fixture
+def beat(registry: Registry, measurement: Measurement) -> Beat:
+    """Send one heartbeat: `beat("cpu-07", agent="a", sequence=2, load={"cpu_percent": 5.0})`."""
+    sequences: dict[tuple[str, str | None], int] = {}
+
+    def send(
+        node: str = "cpu-07",
+        *,
+        agent: str | None = "agent-a",
+        boot: str = "boot-1",
+        sequence: int | None = None,
+        source: str = "",
+        **parts: object,
+    ) -> str:
+        key = (node, agent)
+        number = sequence if sequence is not None else sequences.get(key, 0) + 1
+        sequences[key] = max(number, sequences.get(key, 0))
+        load = replace(measurement.load, **parts.pop("load", {}))  # type: ignore[arg-type]
+        who = replace(measurement.agent, id=agent, boot=boot, sequence=number, **parts.pop("agent_fields", {}))  # type: ignore[arg-type]
+        sent = replace(measurement, node=node, agent=who, load=load, **parts)  # type: ignore[arg-type]
+        return registry.accept(Reading(heartbeat.read(heartbeat.write(sent)).measurement, ()), source=source)
+
+    return send
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden/ anew; review the diff")

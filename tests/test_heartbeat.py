@@ -1,0 +1,187 @@
+"""The wire: tolerant reading, limits, and the way there and back."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webapp import heartbeat
+from webapp.fields import Flag, Part, Parts, Quantity, Text, Texts
+from webapp.heartbeat import HeartbeatRefused
+from webapp.measurement import Measurement
+
+
+def read(**message: Any) -> heartbeat.Reading:
+    return heartbeat.read(json.dumps(message).encode())
+
+
+def test_one_bad_field_costs_that_field_only():
+    """T67"""
+    reading = heartbeat.read(
+        b'{"node":"n1","load":{"cpu_percent":12.5,"cpus":"many"},"gpus":"N/A","host":null,"disks":[{"path":"/"}]}'
+    )
+    assert reading.measurement.load.cpu_percent == 12.5
+    assert reading.measurement.load.cpus is None
+    assert [rejection.path for rejection in reading.rejected] == ["load.cpus", "disks[0]", "gpus"]
+
+
+def test_the_rejection_says_what_came_and_what_was_wanted():
+    assert read(node="n1", load={"cpu_percent": "high"}).rejected == (
+        ("load.cpu_percent", "expected a number in percent of all cores, got 'high'"),
+    )
+
+
+@pytest.mark.parametrize("name", [None, "", "  ", 7, True, [], "x" * 254, ".", ".."])
+def test_a_heartbeat_without_a_usable_name_is_refused(name: Any):
+    with pytest.raises(HeartbeatRefused) as refusal:
+        read(node=name)
+    assert refusal.value.field == "node"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b"\xff{}",
+        b'{"node":' + b"[" * 40 + b"]" * 40 + b"}",
+        b"[" * 100_000,
+        b'{"x":' + b"1" * 5000 + b"}",
+    ],
+)
+def test_a_body_that_is_no_object_is_refused_with_a_reason(body: bytes):
+    """T145 and the deep or broken JSON of its kind"""
+    with pytest.raises(HeartbeatRefused, match=r"body|JSON"):
+        heartbeat.read(body)
+
+
+def test_a_body_over_the_limit_is_refused():
+    with pytest.raises(HeartbeatRefused, match="at most 1048576"):
+        heartbeat.read(b'{"node":"' + b"x" * 1024 * 1024 + b'"}')
+
+
+@pytest.mark.parametrize(
+    "value", ["NaN", "Infinity", "-Infinity", "1e999", "-1", "true", "false", '"12"', "100.1", "{}", "[]", "1" * 400]
+)
+def test_what_is_not_a_percentage_is_unknown(value: str):
+    """T143, T146"""
+    reading = heartbeat.read(b'{"node":"n1","load":{"cpu_percent":%s}}' % value.encode())
+    assert reading.measurement.load.cpu_percent is None
+    assert [rejection.path for rejection in reading.rejected] == ["load.cpu_percent"]
+
+
+def test_a_count_beyond_64_bits_is_unknown():
+    """T145"""
+    assert read(node="n1", load={"memory_total_bytes": 2**64}).measurement.load.memory_total_bytes is None
+
+
+def test_an_older_agent_that_sends_little_is_read():
+    """T68"""
+    reading = read(node="old1", load={"cpu_percent": 5})
+    assert reading.rejected == ()
+    assert reading.measurement.load.memory_total_bytes is None
+
+
+def test_a_newer_agent_that_sends_more_is_read():
+    reading = read(node="new1", load={"cpu_percent": 5, "cpu_flavour": "vanilla"}, quantum={"qubits": 3})
+    assert reading.rejected == ()
+
+
+def test_a_lone_surrogate_is_replaced():
+    """T95"""
+    reading = heartbeat.read(b'{"node":"n1","engines":[{"id":"e","model":"a\\ud800b"}]}')
+    assert reading.measurement.engines[0].model == "a�b"
+
+
+def test_a_second_engine_of_the_same_id_is_dropped():
+    reading = read(node="n1", engines=[{"id": "e", "pid": 1}, {"id": "e", "pid": 2}, {"pid": 3}])
+    assert [engine.pid for engine in reading.measurement.engines] == [1]
+    assert [rejection.path for rejection in reading.rejected] == ["engines[1]", "engines[2]"]
+
+
+def test_engines_beyond_the_limit_are_told():
+    reading = read(node="n1", engines=[{"id": str(number)} for number in range(300)])
+    assert len(reading.measurement.engines) == 256
+    assert reading.rejected[-1] == ("engines", "300 entries; the first 256 are kept")
+
+
+def _strategy(kind: Any) -> st.SearchStrategy[Any]:
+    if isinstance(kind, Quantity):
+        if kind.whole:
+            return st.none() | st.integers(int(kind.low), int(kind.high))
+        return st.none() | st.floats(kind.low, kind.high, allow_nan=False)
+    if isinstance(kind, Text):
+        return st.none() | st.text(
+            st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), max_size=min(kind.longest, 12)
+        )
+    if isinstance(kind, Texts):
+        return st.dictionaries(
+            st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), max_size=5), st.just("v"), max_size=3
+        )
+    if isinstance(kind, Flag):
+        return st.none() | st.booleans()
+    if isinstance(kind, Part):
+        return _instances(kind.of)
+    assert isinstance(kind, Parts)
+    items = _instances(kind.of).filter(lambda item: all(getattr(item, name) is not None for name in kind.key))
+    return st.lists(items, max_size=2, unique_by=lambda item: tuple(getattr(item, name) for name in kind.key)).map(tuple)
+
+
+def _instances(of: type) -> st.SearchStrategy[Any]:
+    return st.builds(
+        of, **{item.name: _strategy(item.metadata["kind"]) for item in dataclasses.fields(of) if "kind" in item.metadata}
+    )
+
+
+measurements = st.builds(
+    lambda name, measurement: dataclasses.replace(measurement, node=name),
+    st.sampled_from(["n1", 'rack 14" C:\\new\nx{y="1"} 2', "é'tab\t模型💥"]),
+    st.builds(
+        Measurement,
+        node=st.just("n"),
+        **{i.name: _strategy(i.metadata["kind"]) for i in dataclasses.fields(Measurement) if "kind" in i.metadata},
+    ),
+)
+
+
+@given(measurements)
+def test_what_is_written_reads_back_the_same(measurement: Measurement):
+    reading = heartbeat.read(heartbeat.write(measurement))
+    assert reading.measurement == measurement
+    assert reading.rejected == ()
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["node", "load", "cpu_percent", "engines", "id", "requests", "x"]), inner, max_size=5)
+    ),
+    max_leaves=20,
+)
+
+
+@given(json_values)
+def test_no_json_raises_anything_but_a_refusal(value: Any):
+    body = json.dumps(value).encode()
+    try:
+        reading = heartbeat.read(body)
+    except HeartbeatRefused:
+        return
+    assert heartbeat.read(heartbeat.write(reading.measurement)).measurement == reading.measurement
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_but_a_refusal(body: bytes):
+    with pytest.raises(HeartbeatRefused):
+        heartbeat.read(b"\xff" + body)
+    with contextlib.suppress(HeartbeatRefused):
+        heartbeat.read(body)

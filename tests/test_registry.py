@@ -1,0 +1,175 @@
+"""The fleet now: states, replays, conflicts, limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from webapp.heartbeat import Reading
+from webapp.measurement import Host
+from webapp.nodes import state
+from webapp.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
+
+
+def test_a_node_silent_for_a_minute_is_stale_and_its_numbers_are_left_out(registry, clock, beat):
+    beat("gpu-1")
+    clock.advance(60.0)
+    assert (registry.node("gpu-1").state, registry.node("gpu-1").numbers is None) == ("late", False)
+    clock.advance(0.1)
+    assert (registry.node("gpu-1").state, registry.node("gpu-1").numbers) == ("stale", None)
+
+
+def test_a_node_silent_for_a_quarter_of_an_hour_is_gone_and_stays(registry, clock, beat):
+    beat("gpu-1")
+    clock.advance(901)
+    assert registry.node("gpu-1").state == "gone"
+    assert [node.name for node in registry.nodes()] == ["gpu-1"]
+
+
+@pytest.mark.parametrize(
+    ("silence", "expected"), [(0, "fresh"), (22.0, "fresh"), (22.1, "late"), (60.0, "late"), (60.1, "stale")]
+)
+def test_each_bound_belongs_to_the_better_state(silence, expected):
+    """T79"""
+    assert state(silence, 10.0) == expected
+
+
+def test_old_numbers_in_a_new_message_are_left_out_while_the_node_is_alive(registry, beat):
+    """T82: what was measured over a minute ago is not shown as true, however fresh the message"""
+    beat("n1", load={"age_s": 61.0})
+    assert registry.node("n1").state == "fresh"
+    assert registry.node("n1").numbers is None
+
+
+@pytest.mark.parametrize("offset", [300.0, -90.0, 3600.0, -3600.0])
+def test_a_wrong_clock_on_the_node_changes_nothing_but_the_shown_offset(registry, clock, wall, beat, offset):
+    """T64"""
+    for _ in range(3):
+        beat("n1", agent_fields={"sent_at": wall() + offset})
+        node = registry.node("n1")
+        assert (node.state, node.measured_s) == ("fresh", 0.0)
+        assert node.clock_offset_s == pytest.approx(offset)
+        clock.advance(10)
+        wall.advance(10)
+    clock.advance(51)
+    assert registry.node("n1").state == "stale"
+
+
+def test_our_own_wall_clock_may_be_stepped(registry, clock, wall, beat):
+    """T71"""
+    beat("n1")
+    wall.advance(-3600)
+    clock.advance(5)
+    assert registry.node("n1").heard_s == 5
+    beat("n1")
+    assert registry.node("n1").state == "fresh"
+
+
+def test_a_replayed_heartbeat_refreshes_nothing(registry, clock, beat):
+    """T70"""
+    beat("n1", sequence=7)
+    for _ in range(120):
+        clock.advance(5)
+        assert beat("n1", sequence=7, load={"cpu_percent": 99.0}) == "replayed"
+    assert registry.node("n1").state == "stale"
+    assert registry.node("n1").measurement.load.cpu_percent == 43.25
+    assert registry.heartbeats["replayed"] == 120
+
+
+def test_a_late_message_of_an_earlier_run_changes_nothing(registry, clock, beat):
+    beat("n1", boot="one", sequence=50)
+    beat("n1", boot="two", sequence=1)
+    clock.advance(61)
+    assert beat("n1", boot="one", sequence=51) == "replayed"
+    assert registry.node("n1").state == "stale"
+
+
+def test_messages_that_a_proxy_held_back_are_as_old_as_they_are(registry, clock, beat):
+    """T70: store and forward; the sequence numbers are new, the news is not"""
+    for second in range(0, 100, 10):
+        beat("n1", host=Host(uptime_s=5000.0 + second))
+        clock.advance(10)
+    clock.advance(600)
+    for second in range(100, 200, 10):
+        beat("n1", host=Host(uptime_s=5000.0 + second))
+    node = registry.node("n1")
+    assert node.state == "stale"
+    assert node.numbers is None
+    assert node.heard_s == pytest.approx(510, abs=1)
+
+
+def test_two_agents_under_one_name_are_a_shown_conflict_not_alternating_numbers(registry, clock, beat):
+    """T77"""
+    for _ in range(4):
+        beat("gpu01", agent="a", source="192.0.2.1", load={"cpu_percent": 5.0})
+        with pytest.raises(HeartbeatConflict, match=r"reported by agent a from 192\.0\.2\.1"):
+            beat("gpu01", agent="b", source="192.0.2.2", load={"cpu_percent": 95.0})
+        node = registry.node("gpu01")
+        assert node.measurement.load.cpu_percent == 5.0
+        assert (node.conflict.agent_id, node.conflict.source) == ("b", "192.0.2.2")
+        clock.advance(5)
+    clock.advance(30)
+    beat("gpu01", agent="a")
+    clock.advance(30)
+    assert registry.node("gpu01").conflict is None
+
+
+def test_a_reinstalled_agent_takes_its_name_over_once_the_old_one_is_silent(registry, clock, beat):
+    beat("n1", agent="old")
+    with pytest.raises(HeartbeatConflict):
+        beat("n1", agent="new")
+    clock.advance(61)
+    assert beat("n1", agent="new") == "accepted"
+
+
+def test_a_heartbeat_that_was_under_way_does_not_revive_a_forgotten_node(registry, clock, measurement, beat):
+    """T80"""
+    beat("cpu-07")
+    arrived = registry.now()
+    clock.advance(0.5)
+    assert registry.forget("cpu-07")
+    with pytest.raises(HeartbeatForgotten):
+        registry.accept(Reading(replace(measurement, agent=replace(measurement.agent, sequence=99)), ()), arrived=arrived)
+    assert registry.nodes() == []
+    clock.advance(10)
+    assert beat("cpu-07") == "accepted"
+
+
+def test_the_fleet_has_a_most_and_room_is_made_only_by_gone_nodes(clock, measurement):
+    """T86"""
+    registry = Registry(clock=clock, most_nodes=3)
+
+    def send(name: str) -> None:
+        registry.accept(Reading(replace(measurement, node=name), ()))
+
+    for name in ("a", "b", "c"):
+        send(name)
+    with pytest.raises(FleetFull, match="3 nodes are known and none is gone"):
+        send("d")
+    clock.advance(901)
+    send("d")
+    assert [node.name for node in registry.nodes()] == ["b", "c", "d"]
+
+
+def test_a_node_is_forgotten_past_the_retention_setting(clock, measurement):
+    registry = Registry(clock=clock, forget_after_seconds=3600)
+    registry.accept(Reading(measurement, ()))
+    clock.advance(3601)
+    assert registry.expire() == ["cpu-07"]
+    assert registry.nodes() == []
+
+
+def test_a_restored_node_is_as_silent_as_it_was(registry, clock, measurement):
+    registry.restore(measurement, silent_s=45.0, heard_at=1.0, first_heard_at=0.5)
+    assert registry.node("cpu-07").state == "late"
+    clock.advance(16)
+    assert registry.node("cpu-07").state == "stale"
+
+
+def test_a_replay_of_a_message_from_before_the_restart_is_still_one(registry, measurement, beat):
+    registry.restore(
+        replace(measurement, agent=replace(measurement.agent, sequence=40)), silent_s=100.0, heard_at=1.0, first_heard_at=0.5
+    )
+    assert beat("cpu-07", sequence=40) == "replayed"
+    assert beat("cpu-07", sequence=41) == "accepted"

@@ -1,0 +1,25 @@
+"""The node agent: measures this machine and reports it to control planes.
+
+Standard library only, CPython 3.9 and later. Read in this order:
+
+    clock            the three clocks
+    proc             files of /proc that describe the machine: read, and parse
+    pidstat          /proc/<pid>/stat and its neighbours: parse
+    cpu, memory      counters and tables -> what is reported
+    processes        one fast pass over all processes
+    engine_kinds     the table of engines: command line -> kind, model, port
+    declared         engines that the operator names; leaders and sockets find them
+    engines          which engines there are on this node
+    membership       which processes belong to which engine
+    engine_cgroup    cgroups of engines; own_cgroups: which of them are an engine's own
+    usage            CPU time between two passes
+    proportional     memory with each shared page counted once
+    engine_report    all of it -> what is reported of each engine
+    engine_metrics   what engines say of themselves
+    disks, network, pressure, cgroup, gpu, host
+                     the rest of the machine
+    sampler          the one place that puts a Measurement together
+    sender           one heartbeat to one control plane
+    loop             heartbeats, for ever
+    command          flags, environment and file -> a running agent
+"""

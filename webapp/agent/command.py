@@ -1,0 +1,123 @@
+"""From flags, environment and file to a running agent."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from webapp.agent.clock import Clock
+from webapp.agent.declared import declared
+from webapp.agent.identity import agent_id
+from webapp.agent.loop import LONGEST_INTERVAL_S, SHORTEST_INTERVAL_S, Heartbeats, Reporter, report_forever, report_once
+from webapp.agent.sampler import Sampler, Sensors
+from webapp.agent.sender import Sender
+from webapp.config import COMMANDS, settings_of
+from webapp.heartbeat import LONGEST_NAME
+from webapp.settings import SettingError, add_flags, resolve, shown
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong with a flag."""
+
+    def error(self, message: str) -> NoReturn:
+        raise SettingError(message)
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """The agent as a command. Exit code 2: a setting can't be used; 1: a heartbeat of --once was not taken."""
+    settings_table = settings_of("agent")
+    parser = _Parser(prog="enginehouse agent", description=COMMANDS["agent"], allow_abbrev=False)
+    add_flags(parser, settings_table)
+    try:
+        settings = resolve(settings_table, parser.parse_args(arguments), environment)
+        if not settings.server:
+            raise SettingError("--server: expected the address of a control plane, such as http://127.0.0.1:8765")
+        logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        return run(settings, settings.server, stop)
+    except SettingError as error:
+        sys.stderr.write(f"enginehouse agent: {error}\n")
+        return 2
+
+
+def run(settings: Any, servers: Sequence[str], stop: threading.Event) -> int:
+    """Measures and reports to `servers` until `stop` is set; with `settings.once`, one time.
+
+    `settings` has the attributes of the command "agent" or "up". Raises SettingError before anything starts.
+    """
+    clock = Clock()
+    node = _node(settings)
+    interval_s = _interval(settings)
+    sampler = Sampler(
+        node,
+        settings.proc,
+        settings.sys,
+        declared=declared(settings.engine),
+        discover=settings.discover,
+        labels=_labels(settings.labels),
+        sensors=sensors(settings),
+        clock=clock,
+    )
+    heartbeats = Heartbeats(agent_id(settings.data_dir), clock)
+    token_file = getattr(settings, "token_file", None)
+    reporters = [Reporter(Sender(server, token_file), heartbeats, clock) for server in servers]
+    if getattr(settings, "once", False):
+        return 0 if report_once(sampler, reporters, heartbeats, stop.wait) else 1
+    report_forever(node, sampler, reporters, heartbeats, stop, interval_s, clock)
+    return 0
+
+
+def sensors(settings: Any) -> Sensors:
+    """The sensors that this build has."""
+    found = {}
+    for name, module, make in _SENSORS:
+        try:
+            part = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+            continue
+        found[name] = make(part, settings.proc, settings.sys)
+    return Sensors(**found)
+
+
+_SENSORS: tuple[tuple[str, str, Any], ...] = (
+    ("networks", "webapp.agent.network", lambda module, proc, sys: module.Networks(proc, sys)),
+    ("pressures", "webapp.agent.pressure", lambda module, proc, sys: module.Pressures(proc)),
+    ("limits", "webapp.agent.cgroup", lambda module, proc, sys: module.limits),
+    ("gpus", "webapp.agent.gpu", lambda module, proc, sys: module.Gpus(sys)),
+    ("engine_metrics", "webapp.agent.engine_metrics", lambda module, proc, sys: module.EngineMetrics()),
+)
+
+
+def _node(settings: Any) -> str:
+    name = settings.node or socket.gethostname()
+    if not name.strip() or len(name) > LONGEST_NAME:
+        raise SettingError(f"--node={shown(name)}: expected a name of 1 to {LONGEST_NAME} characters")
+    return str(name)
+
+
+def _interval(settings: Any) -> float | None:
+    interval_s = settings.interval
+    if interval_s is not None and not SHORTEST_INTERVAL_S <= interval_s <= LONGEST_INTERVAL_S:
+        raise SettingError(f"--interval={interval_s:g}: expected {SHORTEST_INTERVAL_S:g} to {LONGEST_INTERVAL_S:g} seconds")
+    return None if interval_s is None else float(interval_s)
+
+
+def _labels(table: Mapping[str, Any]) -> dict[str, str]:
+    """Labels as texts: a rack may be a number in TOML."""
+    for name, value in table.items():
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)) or len(str(value)) > 253 or len(name) > 253:
+            raise SettingError(f"labels: {shown(name)}={shown(value)}: expected a text of at most 253 characters")
+    if len(table) > 64:
+        raise SettingError(f"labels: expected at most 64, got {len(table)}")
+    return {name: str(value) for name, value in table.items()}

@@ -1,0 +1,202 @@
+"""File systems: one entry a device, read so that a dead mount delays nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from webapp.agent.proc import read_or_empty
+from webapp.measurement import Disk
+
+#: Mount points and types that node_exporter leaves out by default, and memory that only looks like a disk.
+_NO_DISK_PATHS = re.compile(r"/(dev|proc|sys|run/credentials/.+|var/lib/docker/.+|var/lib/containers/storage/.+)($|/)")
+_NO_DISK_KINDS = re.compile(
+    r"(autofs|binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|fusectl|hugetlbfs|iso9660|mqueue|nsfs|proc|procfs"
+    r"|pstore|rpc_pipefs|securityfs|selinuxfs|squashfs|erofs|sysfs|tracefs|tmpfs|ramfs|efivarfs"
+    r"|fuse\.(gvfsd-fuse|lxcfs|portal|snapfuse))\Z"
+)
+_REMOTE_KINDS = ("nfs", "cifs", "smb", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "9p", "virtiofs", "fuse", "afs")
+
+
+class Mount(NamedTuple):
+    """One line of mountinfo."""
+
+    #: major:minor
+    number: str
+    #: The directory of the file system that is mounted: "/", or a part of it under a bind mount.
+    root: str
+    mount: str
+    kind: str
+    device: str
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The same for all mounts of one device. The data sets of a ZFS pool share its room."""
+        if self.kind == "zfs":
+            return ("zfs", self.device.partition("/")[0])
+        return (self.kind, self.device) if self.number.startswith("0:") else (self.number,)
+
+
+def parse_mountinfo(data: bytes) -> list[Mount]:
+    """/proc/<pid>/mountinfo, in its order; lines of another form are passed over.
+
+    >>> parse_mountinfo(b"29 1 259:2 / /a\\\\040b rw,relatime shared:1 - ext4 /dev/dm-2 rw\\n")
+    [Mount(number='259:2', root='/', mount='/a b', kind='ext4', device='/dev/dm-2')]
+    """
+    found = []
+    for line in data.split(b"\n"):
+        before, dash, after = line.partition(b" - ")
+        words, source = before.split(b" "), after.split(b" ")
+        if dash and len(words) >= 6 and len(source) >= 2:
+            found.append(Mount(*(_unescaped(word) for word in (words[2], words[3], words[4], source[0], source[1]))))
+    return found
+
+
+def _unescaped(word: bytes) -> str:
+    plain = re.sub(rb"\\([0-3][0-7]{2})", lambda match: bytes([int(match.group(1), 8)]), word)
+    return os.fsdecode(plain)
+
+
+def devices(mounts: Iterable[Mount]) -> list[Mount]:
+    """One mount a device, in order: where its root is mounted if anywhere, and the shortest path of those.
+
+    In a container "/" is an overlay, which stands for the device below it.
+    """
+    chosen: dict[tuple[str, ...], Mount] = {}
+    for mount in mounts:
+        overlay = mount.kind == "overlay"
+        if _NO_DISK_KINDS.match(mount.kind) or _NO_DISK_PATHS.match(mount.mount) or (overlay and mount.mount != "/"):
+            continue
+        key = ("overlay",) if overlay else mount.key
+        if key not in chosen or _rank(mount) < _rank(chosen[key]):
+            chosen[key] = mount
+    return list(chosen.values())
+
+
+def _rank(mount: Mount) -> tuple[bool, int]:
+    return (mount.root != "/" and mount.kind != "btrfs", len(mount.mount))
+
+
+def sizes(answer: Any) -> dict[str, int]:
+    """Bytes from statvfs, in fragments: f_bsize is only the preferred size of a transfer.
+
+    Used is what is not free; available is what is left for ordinary users, which is less on ext4.
+    """
+    return {
+        "total_bytes": answer.f_blocks * answer.f_frsize,
+        "used_bytes": max(0, answer.f_blocks - answer.f_bfree) * answer.f_frsize,
+        "available_bytes": max(0, answer.f_bavail) * answer.f_frsize,
+    }
+
+
+class _Round(threading.Thread):
+    """Asks about mounts one after the other. If one hangs, this thread hangs with it."""
+
+    def __init__(self, mounts: Sequence[Mount], ask: Callable[[str], Any], answers: dict[Mount, Any]) -> None:
+        super().__init__(name="disks", daemon=True)
+        self._mounts = mounts
+        self._ask = ask
+        self._answers = answers
+        self.at: Mount | None = None
+
+    def run(self) -> None:
+        for mount in self._mounts:
+            self.at = mount
+            try:
+                self._answers[mount] = sizes(self._ask(mount.mount))
+            except OSError as error:
+                self._answers[mount] = error.strerror or str(error)
+            except Exception as error:  # a mount must not end the round for the others
+                self._answers[mount] = repr(error)[:200]
+        self.at = None
+
+
+class Disks:
+    """Reads file systems in a thread of its own. A thread that hangs is left behind, one a dead mount at most."""
+
+    def __init__(self, proc: Path, ask: Callable[[str], Any] = os.statvfs, deadline_s: float = 1.0) -> None:
+        """`deadline_s`: how long one round over all mounts may keep `measure` waiting."""
+        self._proc = proc
+        self._ask = ask
+        self._deadline_s = deadline_s
+        self._hanging: dict[Mount, tuple[_Round, float]] = {}
+
+    def measure(self, model_files: Iterable[str] = ()) -> tuple[Disk, ...]:
+        """One entry a device; one that does not answer in time has only its error."""
+        everything = parse_mountinfo(read_or_empty(self._proc / "self" / "mountinfo"))
+        if not everything:
+            everything = parse_mountinfo(read_or_empty(self._proc / "1" / "mountinfo"))
+        mounts = devices(everything)
+        answers = self._answers(mounts)
+        holds = _holds(everything, model_files)
+        disks = [self._disk(mount, answers.get(mount), holds.get(mount.key)) for mount in mounts]
+        return tuple(_without_overlay(disks)[:64])
+
+    def _answers(self, mounts: Sequence[Mount]) -> dict[Mount, Any]:
+        self._hanging = {mount: entry for mount, entry in self._hanging.items() if entry[0].at == mount}
+        asked = [mount for mount in mounts if mount not in self._hanging]
+        asked.sort(key=lambda mount: mount.kind.startswith(_REMOTE_KINDS))
+        answers: dict[Mount, Any] = {}
+        ends = time.monotonic() + self._deadline_s
+        while asked and len(self._hanging) < 64:
+            thread = _Round(asked, self._ask, answers)
+            thread.start()
+            thread.join(max(0.05, ends - time.monotonic()))
+            stuck = thread.at
+            if stuck is None or not thread.is_alive():
+                break
+            self._hanging[stuck] = (thread, time.monotonic())
+            thread_mounts, asked = asked, asked[asked.index(stuck) + 1 :]
+            del thread_mounts[thread_mounts.index(stuck) + 1 :]  # it ends there, should it ever come back
+        return dict(answers)
+
+    def _disk(self, mount: Mount, answer: Any, holds: str | None) -> Disk:
+        about: dict[str, Any] = {
+            "mount": _text(mount.mount),
+            "device": _text(mount.device),
+            "kind": _text(mount.kind)[:64],
+            "holds": holds,
+        }
+        if isinstance(answer, dict):
+            return Disk(**about, **answer) if answer["total_bytes"] else Disk(**about, error="it has no blocks")
+        if isinstance(answer, str):
+            return Disk(**about, error=answer[:300])
+        hanging = self._hanging.get(mount)
+        waited = f" for {time.monotonic() - hanging[1] + self._deadline_s:.0f} s" if hanging else " in time"
+        return Disk(**about, error="statvfs did not answer" + waited)
+
+
+def _text(path: str) -> str:
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")[:1024]
+
+
+def _without_overlay(disks: list[Disk]) -> list[Disk]:
+    """An overlay shows the room of the device below it: where that device is there too, it takes the overlay's place."""
+    overlay = next((disk for disk in disks if disk.kind == "overlay"), None)
+    if overlay is None:
+        return disks
+    for index, disk in enumerate(disks):
+        if disk.kind != "overlay" and disk.total_bytes and disk.total_bytes == overlay.total_bytes:
+            shown = Disk(**{**vars(disk), "mount": overlay.mount, "holds": disk.holds or overlay.holds})
+            return [shown if at == index else other for at, other in enumerate(disks) if other is not overlay]
+    return disks
+
+
+def _holds(mounts: Sequence[Mount], files: Iterable[str]) -> dict[tuple[str, ...], str]:
+    """Model files by the device that they lie on, told by their paths alone: a stat could hang."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for file in sorted(set(files)):
+        above = [mount for mount in mounts if _lies_on(file, mount.mount)]
+        if above:
+            longest = max(above, key=lambda mount: len(mount.mount))
+            found.setdefault(longest.key, []).append(_text(file))
+    return {key: ", ".join(names)[:1024] for key, names in found.items()}
+
+
+def _lies_on(file: str, mount: str) -> bool:
+    return file.startswith(mount.rstrip("/") + "/")

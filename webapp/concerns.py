@@ -1,0 +1,49 @@
+"""What is wrong in the fleet now, the worst first: what an operator with a minute must see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from webapp import formats, gauges
+from webapp.gauges import Gauge, Level
+from webapp.nodes import Node
+
+
+@dataclass(frozen=True)
+class Concern:
+    """One thing that is wrong with one node."""
+
+    node: str
+    level: Level
+    text: str
+
+
+def of(nodes: Sequence[Node]) -> list[Concern]:
+    """Every concern: critical before warning, then by node."""
+    found = [concern for node in nodes for concern in _of_node(node)]
+    return sorted(found, key=lambda concern: (concern.level != "critical", concern.node))
+
+
+def _of_node(node: Node) -> Iterator[Concern]:
+    if node.conflict:
+        yield Concern(node.name, "critical", "is reported by two agents")
+    if node.state == "stale":
+        yield Concern(node.name, "critical", f"not heard for {formats.duration(node.heard_s)}")
+    elif node.state == "gone":
+        yield Concern(node.name, "warning", f"gone for {formats.duration(node.heard_s)}")
+    numbers = node.numbers
+    if numbers is None:
+        return
+    fullest = gauges.fullest_disk(numbers)
+    measured: list[tuple[str, Gauge | None]] = [("CPU", gauges.cpu(numbers)), ("RAM", gauges.memory(numbers))]
+    if fullest:
+        measured.append((f"disk {fullest[0].mount}", fullest[1]))
+    for what, gauge in measured:
+        if gauge is not None and gauge.level != "normal":
+            yield Concern(node.name, gauge.level, f"{what} {formats.percent(gauge.percent)} %")
+    for engine in numbers.engines:
+        if engine.state == "orphaned":
+            yield Concern(node.name, "critical", f"engine {engine.id} is orphaned")
+        elif engine.state == "dead":
+            yield Concern(node.name, "critical", f"engine {engine.id} is dead")

@@ -1,0 +1,126 @@
+"""Shares of something limited, each with the thresholds at which it calls for attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from webapp import formats
+from webapp.measurement import Disk, Gpu, Measurement
+from webapp.summary import Total, load_per_core
+
+Level = Literal["normal", "warning", "critical"]
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """What a bar shows: how full, the words beside it, and the exact figures for its title."""
+
+    percent: float
+    text: str
+    title: str
+    warning: float
+    critical: float
+
+    @property
+    def level(self) -> Level:
+        if self.percent >= self.critical:
+            return "critical"
+        return "warning" if self.percent >= self.warning else "normal"
+
+    @property
+    def fill(self) -> float:
+        """Percent of the track that is filled; a load above all cores fills it."""
+        return round(min(100.0, self.percent), 1)
+
+
+def cpu(measurement: Measurement) -> Gauge | None:
+    load = measurement.load
+    if load.cpu_percent is None:
+        return None
+    of = f" of {load.cpus}" if load.cpus else ""
+    cores = (
+        f"{formats.number(load.cpu_percent / 100 * load.cpus, 2)} of {load.cpus} cores busy" if load.cpus else "cores not known"
+    )
+    over = f", over {formats.duration(load.interval_s)}" if load.interval_s else ""
+    return Gauge(
+        load.cpu_percent,
+        f"{formats.percent(load.cpu_percent)} %{of}",
+        f"{load.cpu_percent:.2f} % of all cores; {cores}{over}",
+        85,
+        95,
+    )
+
+
+def memory(measurement: Measurement) -> Gauge | None:
+    load = measurement.load
+    return _bytes_gauge(load.memory_used_bytes, load.memory_total_bytes, "used", 85, 95)
+
+
+def disk(disk: Disk) -> Gauge | None:
+    """Used of what ordinary users may use, as df has it."""
+    if disk.available_bytes is None or disk.total_bytes is None:
+        return None
+    used = disk.used_bytes if disk.used_bytes is not None else disk.total_bytes - disk.available_bytes
+    usable = used + disk.available_bytes
+    if usable <= 0:
+        return None
+    percent = 100 * used / usable
+    unit = formats.byte_unit(disk.total_bytes)
+    text = f"{formats.bytes_in(used, unit)} / {formats.bytes_in(disk.total_bytes, unit)} {unit}"
+    left = f"{formats.exact_bytes(disk.available_bytes)} left of {formats.exact_bytes(disk.total_bytes)}"
+    return Gauge(percent, text, f"{disk.mount}: {percent:.1f} % used; {left}", 85, 95)
+
+
+def fullest_disk(measurement: Measurement) -> tuple[Disk, Gauge] | None:
+    gauges = [(one, gauge) for one in measurement.disks if (gauge := disk(one)) is not None]
+    return max(gauges, key=lambda pair: pair[1].percent, default=None)
+
+
+def gpu(gpu: Gpu) -> Gauge | None:
+    if gpu.utilization_percent is None:
+        return None
+    return Gauge(
+        gpu.utilization_percent,
+        f"{formats.percent(gpu.utilization_percent)} %",
+        f"{gpu.utilization_percent:.1f} % busy",
+        101,
+        101,
+    )
+
+
+def gpu_memory(gpu: Gpu) -> Gauge | None:
+    return _bytes_gauge(gpu.memory_used_bytes, gpu.memory_total_bytes, "used", 101, 101)
+
+
+def load(measurement: Measurement) -> Gauge | None:
+    """Load average of a minute per core; a full bar is one task a core."""
+    share = load_per_core(measurement)
+    if share is None or measurement.load.load1 is None:
+        return None
+    title = f"{measurement.load.load1:.2f} tasks on {measurement.load.cpus} cores: {share:.2f} a core"
+    return Gauge(
+        100 * share, f"{measurement.load.load1:.2f} / {formats.plural(measurement.load.cpus or 0, 'core')}", title, 150, 300
+    )
+
+
+def of_totals(used: Total, total: Total, unit: Literal["cores", "bytes"]) -> Gauge | None:
+    """A bar of the whole fleet."""
+    if used.value is None or not total.value:
+        return None
+    if unit == "bytes":
+        return _bytes_gauge(used.value, total.value, "used", 85, 95)
+    percent = 100 * used.value / total.value
+    text = f"{formats.number(used.value)} of {total.value:,.0f} cores"
+    return Gauge(percent, text, f"{percent:.1f} % of all cores", 85, 95)
+
+
+def _bytes_gauge(used: float | None, total: float | None, word: str, warning: float, critical: float) -> Gauge | None:
+    if used is None or not total:
+        return None
+    unit = formats.byte_unit(total)
+    text = f"{formats.bytes_in(used, unit)} / {formats.bytes_in(total, unit)} {unit}"
+    percent = 100 * used / total
+    return Gauge(
+        percent, text, f"{percent:.1f} % {word}: {formats.exact_bytes(used)} of {formats.exact_bytes(total)}", warning, critical
+    )

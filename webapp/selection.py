@@ -1,0 +1,143 @@
+"""Which nodes a reader wants to see, and in which order: all of it stands in the page's address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import urlencode
+
+from webapp import gauges
+from webapp.nodes import STATES, Node
+from webapp.summary import load_per_core, waiting
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that can be sorted by; `value` is None where the node doesn't tell."""
+
+    key: str
+    title: str
+    value: Callable[[Node], float | str | None]
+    #: Largest first, at the first click.
+    descending: bool = True
+
+
+def _disk(node: Node) -> float | None:
+    fullest = gauges.fullest_disk(node.numbers) if node.numbers else None
+    return fullest[1].percent if fullest else None
+
+
+def _memory(node: Node) -> float | None:
+    gauge = gauges.memory(node.numbers) if node.numbers else None
+    return gauge.percent if gauge else None
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("name", "Node", lambda node: node.name.casefold(), descending=False),
+    Column("state", "State", lambda node: STATES.index(node.state)),
+    Column("age", "Heard", lambda node: node.heard_s),
+    Column("cpu", "CPU", lambda node: node.numbers.load.cpu_percent if node.numbers else None),
+    Column("memory", "RAM", _memory),
+    Column("load", "Load / core", lambda node: load_per_core(node.numbers) if node.numbers else None),
+    Column("disk", "Fullest disk", _disk),
+    Column("engines", "Engines", lambda node: len(node.numbers.engines) if node.numbers else None),
+    Column("queue", "Queue", lambda node: waiting(node.numbers.engines)[0] if node.numbers else None),
+)
+_COLUMNS = {column.key: column for column in COLUMNS}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Filters and order. Values that mean nothing are dropped, so that an old link still shows nodes."""
+
+    text: str = ""
+    states: tuple[str, ...] = ()
+    model: str = ""
+    #: "name=value" each; a node must have them all.
+    labels: tuple[str, ...] = ()
+    sort: str = "name"
+    descending: bool = False
+
+    @classmethod
+    def of(cls, query: Iterable[tuple[str, str]]) -> Selection:
+        """The selection that an address's query asks for."""
+        pairs = [(name, value[:300]) for name, value in query]
+        last = dict(pairs)
+        sort = last.get("sort", "name")
+        sort = sort if sort in _COLUMNS else "name"
+        order = last.get("order")
+        return cls(
+            text=last.get("q", "").strip(),
+            states=tuple(state for state in STATES if ("state", state) in pairs),
+            model=last.get("model", ""),
+            labels=tuple(value for name, value in pairs if name == "label" and "=" in value),
+            sort=sort,
+            descending=order == "desc" if order in ("asc", "desc") else _COLUMNS[sort].descending,
+        )
+
+    @property
+    def query(self) -> str:
+        """The shortest query that asks for this selection; starts with "?" unless it is empty."""
+        pairs = [("q", self.text)] if self.text else []
+        pairs += [("state", state) for state in self.states]
+        pairs += [("model", self.model)] if self.model else []
+        pairs += [("label", label) for label in self.labels]
+        if self.sort != "name" or self.descending:
+            pairs.append(("sort", self.sort))
+            if self.descending != _COLUMNS[self.sort].descending:
+                pairs.append(("order", "desc" if self.descending else "asc"))
+        return "?" + urlencode(pairs) if pairs else ""
+
+    @property
+    def filters(self) -> bool:
+        """Whether any node may be left out."""
+        return bool(self.text or self.states or self.model or self.labels)
+
+    def sorted_by(self, key: str) -> Selection:
+        """This selection after a click on a column's head."""
+        if key == self.sort:
+            return replace(self, descending=not self.descending)
+        return replace(self, sort=key, descending=_COLUMNS[key].descending)
+
+    def with_state(self, state: str) -> Selection:
+        """This selection with a state switched on or off."""
+        return replace(self, states=tuple(one for one in STATES if (one in self.states) != (one == state)))
+
+    def with_label(self, name: str, value: str) -> Selection:
+        """This selection with a label switched on or off."""
+        label = f"{name}={value}"
+        others = tuple(one for one in self.labels if one != label)
+        return replace(self, labels=others if label in self.labels else (*others, label))
+
+    def apply(self, nodes: Sequence[Node]) -> list[Node]:
+        """The nodes that match, in order; those that don't tell the sorted value come last."""
+        column = _COLUMNS[self.sort]
+        chosen = [node for node in nodes if self._matches(node)]
+        told = [(value, node.name, node) for node in chosen if (value := column.value(node)) is not None]
+        told.sort(key=lambda item: item[1])
+        told.sort(key=lambda item: item[0], reverse=self.descending)  # stable: names stay in order among equals
+        return [node for _, _, node in told] + [node for node in chosen if column.value(node) is None]
+
+    def _matches(self, node: Node) -> bool:
+        if self.states and node.state not in self.states:
+            return False
+        labels = node.measurement.host.labels
+        if not all(labels.get(label.partition("=")[0]) == label.partition("=")[2] for label in self.labels):
+            return False
+        engines = node.measurement.engines
+        if self.model and not any(engine.model == self.model for engine in engines):
+            return False
+        if not self.text:
+            return True
+        words = [
+            node.name,
+            *labels.values(),
+            *(engine.model or "" for engine in engines),
+            *(engine.id or "" for engine in engines),
+        ]
+        return all(any(part in word.casefold() for word in words) for part in self.text.casefold().split())
+
+
+def models_of(nodes: Iterable[Node]) -> list[str]:
+    """The models that the nodes' engines serve, by name."""
+    return sorted({engine.model for node in nodes for engine in node.measurement.engines if engine.model})

@@ -1,0 +1,1 @@
+"""The only package that knows Flask: machines' endpoints, pages, fragments. Each module makes one blueprint."""

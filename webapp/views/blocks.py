@@ -1,0 +1,95 @@
+"""What the templates of the blocks get: one function a block, for the page's first paint and for each refresh."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from webapp import charts, concerns
+from webapp.history import RANGES, Answer, History, HistoryUnavailable, recent
+from webapp.memory import segments
+from webapp.metrics import CHARTS, Chart, Metric, families
+from webapp.nodes import Node
+from webapp.selection import COLUMNS, Selection
+from webapp.summary import cores_used, summarise
+
+#: Concerns that the cluster page lists; the rest are counted.
+MOST_CONCERNS = 8
+
+
+def cluster(nodes: Sequence[Node], selection: Selection) -> dict[str, Any]:
+    """The summary is of the whole fleet; the table shows what was selected."""
+    found = concerns.of(nodes)
+    return {
+        "summary": summarise(nodes),
+        "concerns": found[:MOST_CONCERNS],
+        "more_concerns": len(found) - MOST_CONCERNS if len(found) > MOST_CONCERNS else 0,
+        "nodes": selection.apply(nodes),
+        "selection": selection,
+        "columns": COLUMNS,
+    }
+
+
+def node(node: Node) -> dict[str, Any]:
+    numbers = node.numbers
+    return {
+        "node": node,
+        "segments": segments(numbers) if numbers else [],
+        "rest_cores": rest_cores(node),
+        "models": engines_by_model(node),
+    }
+
+
+def rest_cores(node: Node) -> float | None:
+    """Cores that no engine kept busy: the node's less the engines'; None where one of them is not known."""
+    numbers = node.numbers
+    busy = cores_used(numbers) if numbers else None
+    if numbers is None or busy is None or any(engine.cpu_cores is None for engine in numbers.engines):
+        return None
+    return max(0.0, busy - sum(engine.cpu_cores or 0.0 for engine in numbers.engines))
+
+
+def engines_by_model(node: Node) -> list[tuple[str, int]]:
+    """Models with their number of engines, by name; an engine without a model counts under its id."""
+    engines = node.numbers.engines if node.numbers else ()
+    return sorted(Counter(engine.model or engine.id or "" for engine in engines).items())
+
+
+def range_name(query: Mapping[str, str]) -> str:
+    """The range that an address asks for; an hour where it asks for none that exists."""
+    name = query.get("range", "1h")
+    return name if name in RANGES else "1h"
+
+
+def node_charts(history: History, node: Node, range: str, now: float) -> dict[str, Any]:
+    """One card a chart, from one question to the history."""
+    wanted = [chart for chart in CHARTS if not chart.optional or _reports(node, chart)]
+    return {"range": range, **_cards(history, wanted, range, now, node=node.name)}
+
+
+def _cards(
+    history: History, wanted: Sequence[Chart], range: str, now: float, *, node: str = "", model: str = ""
+) -> dict[str, Any]:
+    try:
+        answer = history.series(_metrics(wanted), recent(range, now), node=node, model=model)
+    except HistoryUnavailable as error:
+        return {"problem": str(error), "cards": [(chart, None) for chart in wanted], "answer": None}
+    return {"problem": "", "cards": [(chart, _figure(chart, answer)) for chart in wanted], "answer": answer}
+
+
+def _figure(chart: Chart, answer: Answer) -> dict[str, Any] | None:
+    """None where there is nothing to draw."""
+    drawn = any(series.metric.name in chart.metrics and any(v is not None for v in series.values) for series in answer.series)
+    return charts.figure(chart, answer) if drawn else None
+
+
+def _metrics(wanted: Sequence[Chart]) -> list[Metric]:
+    rows = families()
+    names = dict.fromkeys(name for chart in wanted for name in chart.families)
+    return [metric for name in names for metric in rows[name]]
+
+
+def _reports(node: Node, chart: Chart) -> bool:
+    rows = families()
+    return any(True for name in chart.metrics for metric in rows[name] for _ in metric.read(node.measurement, node.heard_at))

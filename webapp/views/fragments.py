@@ -1,0 +1,54 @@
+"""The blocks of the pages, by themselves: what htmx swaps in. Opened without htmx they lead to their page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from flask import Blueprint, Response, abort, redirect, render_template, url_for
+from flask.typing import ResponseReturnValue
+from htmx_flask import request
+
+from webapp.history import History
+from webapp.nodes import Fleet, Node
+from webapp.selection import Selection
+from webapp.views import blocks
+
+
+def blueprint(fleet: Fleet, history: History, wall: Callable[[], float] = time.time) -> Blueprint:
+    fragments = Blueprint("fragments", __name__, url_prefix="/fragments")
+
+    @fragments.before_request
+    def lead_to_page() -> ResponseReturnValue | None:
+        if request.htmx:
+            return None
+        name = (request.view_args or {}).get("name")
+        return redirect(url_for("pages.node", name=name) if name else url_for("pages.cluster"))
+
+    @fragments.after_request
+    def mark(response: Response) -> Response:
+        """Let the page tell a block from a proxy's login page that came in its place."""
+        response.headers["X-Enginehouse-Fragment"] = "1"
+        return response
+
+    def known(name: str) -> Node:
+        found = fleet.node(name)
+        return found if found is not None else abort(404, f"No node is called {name}.")
+
+    @fragments.get("/cluster")
+    def cluster() -> ResponseReturnValue:
+        selection = Selection.of(request.args.items(multi=True))
+        return render_template("fragments/cluster.html", **blocks.cluster(fleet.nodes(), selection))
+
+    @fragments.get("/node/<path:name>")
+    def node(name: str) -> ResponseReturnValue:
+        return render_template("fragments/node.html", **blocks.node(known(name)))
+
+    @fragments.get("/charts/<path:name>")
+    def charts(name: str) -> ResponseReturnValue:
+        found = known(name)
+        return render_template(
+            "fragments/charts.html", **blocks.node_charts(history, found, blocks.range_name(request.args), wall())
+        )
+
+    return fragments

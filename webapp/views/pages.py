@@ -1,0 +1,43 @@
+"""The pages. Each is complete at first paint and then refreshes its blocks from `fragments`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flask import Blueprint, abort, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+
+from webapp.history import RANGES
+from webapp.nodes import Fleet
+from webapp.selection import Selection, models_of
+from webapp.views import blocks
+
+
+def blueprint(fleet: Fleet, notices: Callable[[], list[str]]) -> Blueprint:
+    """`notices`: what the reader must know about this control plane, in sentences."""
+    pages = Blueprint("pages", __name__)
+
+    @pages.get("/")
+    def cluster() -> ResponseReturnValue:
+        nodes = fleet.nodes()
+        selection = Selection.of(request.args.items(multi=True))
+        return render_template("cluster.html", **blocks.cluster(nodes, selection), models=models_of(nodes), notices=notices())
+
+    @pages.get("/nodes/<path:name>")
+    def node(name: str) -> ResponseReturnValue:
+        found = fleet.node(name)
+        if found is None:
+            abort(404, f"No node is called {name}; it was never heard, or it was forgotten.")
+        return render_template(
+            "node.html", **blocks.node(found), range=blocks.range_name(request.args), ranges=list(RANGES), notices=notices()
+        )
+
+    @pages.get("/nodes/")
+    def nodes() -> ResponseReturnValue:
+        return redirect(url_for("pages.cluster"))
+
+    @pages.get("/add")
+    def add() -> ResponseReturnValue:
+        return render_template("add.html", server=request.host_url.rstrip("/"), notices=notices())
+
+    return pages
