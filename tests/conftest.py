@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
+from flask import Flask
+from flask.testing import FlaskClient
 
 from webapp import exposition, heartbeat
+from webapp.app import create_app
 from webapp.heartbeat import Reading
+from webapp.history import Answer, History, Range
 from webapp.measurement import Agent, Disk, Engine, Load, Measurement, Requests
+from webapp.metrics import Metric
 from webapp.registry import Registry
 
 GIB = 2**30
@@ -84,6 +89,29 @@ def measurement() -> Measurement:
             ),
         ),
     )
+
+
+@pytest.fixture
+def history() -> History:
+    """A history that knows nothing."""
+
+    class Nothing:
+        def series(self, metrics: Sequence[Metric], range: Range, *, node: str = "", model: str = "") -> Answer:
+            return Answer(range, (), as_of=range.end)
+
+    return Nothing()
+
+
+@pytest.fixture
+def app(registry: Registry, history: History, wall: Clock) -> Flask:
+    app = create_app(registry, history, wall=wall)
+    app.testing = False  # errors are answered as in production
+    return app
+
+
+@pytest.fixture
+def client(app: Flask) -> FlaskClient:
+    return app.test_client()
 
 
 Beat = Callable[..., str]

@@ -142,7 +142,7 @@ def test_a_history_that_cannot_be_read_says_so(history, store, monkeypatch):
     def rows(*_):
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr(store, "rows", rows)
+    monkeypatch.setattr(store.archive, "rows", rows)
     with pytest.raises(HistoryUnavailable, match=r"^The history cannot be read: disk I/O error\.$"):
         history.series([CPU], Range(START, START, 15), node="a")
 

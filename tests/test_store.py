@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from webapp import database, ledger
-from webapp import store as store_module
+from webapp import database, ledger, waiting
 from webapp.measurement import Agent, Disk, Engine, Load, Measurement
 from webapp.store import Store, StoreUnusable
 
@@ -40,9 +39,9 @@ def start(clock, tmp_path):
     """Starts a control plane's store in a directory, as often as a test wants."""
     stores = []
 
-    def start(directory=tmp_path / "data", boot="boot-1", **more):
+    def start(path=tmp_path / "data" / "fleet.db", boot="boot-1", **more):
         stores.append(
-            Store(directory, commit_every=None, clock=lambda: clock.wall, boottime=lambda: clock.boottime, boot=boot, **more)
+            Store(path, commit_every=None, clock=lambda: clock.wall, boottime=lambda: clock.boottime, boot=boot, **more)
         )
         return stores[-1]
 
@@ -61,7 +60,7 @@ def measured(node="cpu-07", cpu=43.2, **parts):
 
 
 def times(store, node="cpu-07", start=0.0, end=1e12):
-    return [at for rows in store.rows(node, start, end) for at in rows.times]
+    return [at for rows in store.archive.rows(node, start, end) for at in rows.times]
 
 
 def test_a_node_survives_a_restart_with_its_last_measurement(start, clock):
@@ -85,7 +84,7 @@ def test_a_node_survives_a_restart_with_its_last_measurement(start, clock):
 
     assert node.measurement == last
     assert node.measured_at == first + 9.5
-    assert node.first_heard == first
+    assert node.first_heard_at == first
     assert node.silent_s == 33
 
 
@@ -134,11 +133,11 @@ def test_a_new_engine_starts_a_new_layout_and_the_nodes_of_a_model_are_found(sto
     store.record(measured("a"), at + 200)
     store.record(measured("a"), at + 300)
     store.commit()
-    assert [rows.times for rows in store.rows("a", at, at + 300)] == [[at], [at + 100], [at + 200, at + 300]]
-    assert store.nodes_with_model("m", at + 100, at + 300) == ["a"]
-    assert store.nodes_with_model("m", at + 150, at + 160) == ["a"]
-    assert store.nodes_with_model("m", at + 201, at + 300) == []
-    assert store.nodes_with_model("m", at, at + 99) == []
+    assert [rows.times for rows in store.archive.rows("a", at, at + 300)] == [[at], [at + 100], [at + 200, at + 300]]
+    assert store.archive.nodes_with_model("m", at + 100, at + 300) == ["a"]
+    assert store.archive.nodes_with_model("m", at + 150, at + 160) == ["a"]
+    assert store.archive.nodes_with_model("m", at + 201, at + 300) == []
+    assert store.archive.nodes_with_model("m", at, at + 99) == []
 
 
 def test_a_layout_is_written_once_however_many_samples_have_it(start, clock):
@@ -171,7 +170,7 @@ def test_a_forgotten_node_is_gone_with_its_samples_and_may_begin_anew(start, clo
     store.record(measured("a", 3.0), clock.wall)
     store.commit()
     assert times(store, "a") == [clock.wall]
-    assert store.nodes()[1].first_heard == clock.wall
+    assert store.nodes()[1].first_heard_at == clock.wall
 
 
 def test_the_samples_of_a_forgotten_node_are_removed_a_few_with_each_commit(store, clock, monkeypatch):
@@ -214,7 +213,7 @@ def _count(store, table):
 
 
 def test_samples_past_their_time_are_removed_and_the_file_stops_growing(start, clock):
-    store = start(keep_hours=6)
+    store = start(keep_seconds=6 * 3600)
     sizes = []
     for _ in range(30):
         for _ in range(40):
@@ -229,7 +228,7 @@ def test_samples_past_their_time_are_removed_and_the_file_stops_growing(start, c
 
 
 def test_a_sample_from_a_clock_that_was_a_year_ahead_is_removed_in_its_turn(start, clock):
-    store = start(keep_hours=6)
+    store = start(keep_seconds=6 * 3600)
     store.record(measured(), clock.wall + 3e7)
     for _ in range(7 * 360):
         clock.advance(10)
@@ -266,7 +265,7 @@ def test_a_suspended_machine_did_not_listen(store, clock):
 
 
 def test_what_is_older_than_the_history_is_told(start, clock):
-    store = start(keep_hours=6)
+    store = start(keep_seconds=6 * 3600)
     for _ in range(7 * 360):
         clock.advance(10)
         store.commit()
@@ -278,13 +277,13 @@ def test_what_is_older_than_the_history_is_told(start, clock):
 def test_a_second_process_on_the_same_directory_is_refused(store):
     """T85: two registries of one fleet would answer in turns."""
     with pytest.raises(StoreUnusable, match=rf"in use by another control plane \(process {os.getpid()}\)"):
-        Store(store.path.parent)
+        Store(store.path)
 
 
 def test_a_directory_that_cannot_be_made_is_refused_in_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnusable) as refusal:
-        Store(tmp_path / "file" / "data")
+        Store(tmp_path / "file" / "data" / "fleet.db")
     assert str(refusal.value) == f"data directory {tmp_path}/file/data: cannot be written: Not a directory"
 
 
@@ -298,7 +297,7 @@ def test_a_read_only_directory_is_refused_in_one_line(tmp_path):
         if os.getuid() == 0:
             os.setuid(65534)  # root may write anywhere
         try:
-            Store(Path(sys.argv[1]))
+            Store(Path(sys.argv[1], 'fleet.db'))
         except StoreUnusable as error:
             print(error)
         """,
@@ -310,9 +309,9 @@ def test_a_read_only_directory_is_refused_in_one_line(tmp_path):
 @pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\0" + b"\xff" * 5000, b"SQLite format 3\0"])
 def test_a_file_that_is_no_database_is_set_aside_and_the_store_starts(start, tmp_path, clock, content):
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "history.sqlite").write_bytes(content)
+    (tmp_path / "data" / "fleet.db").write_bytes(content)
     store = start()
-    (aside,) = (tmp_path / "data").glob("history.sqlite.corrupt-*")
+    (aside,) = (tmp_path / "data").glob("fleet.db.corrupt-*")
     assert aside.read_bytes() == content
     assert aside.name in store.notice
     store.record(measured(), clock.wall)
@@ -322,7 +321,7 @@ def test_a_file_that_is_no_database_is_set_aside_and_the_store_starts(start, tmp
 
 def test_an_empty_file_is_a_new_database(start, tmp_path):
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "history.sqlite").touch()
+    (tmp_path / "data" / "fleet.db").touch()
     assert start().notice is None
 
 
@@ -360,7 +359,7 @@ def test_damage_that_shows_while_running_costs_the_file_but_not_the_store(start,
 
 def test_a_file_of_a_later_version_is_set_aside(start, tmp_path):
     start().close()
-    connection = sqlite3.connect(tmp_path / "data" / "history.sqlite")
+    connection = sqlite3.connect(tmp_path / "data" / "fleet.db")
     connection.execute(f"PRAGMA user_version = {database.VERSION + 1}")
     connection.close()
     assert "written by a later version" in start().notice
@@ -385,7 +384,7 @@ def test_without_a_directory_all_is_kept_in_memory(start, clock):
 
 
 def test_what_waits_for_a_disk_that_refuses_is_bounded_and_the_hole_is_told(store, clock, monkeypatch):
-    monkeypatch.setattr(store_module, "MOST_WAITING", 3)
+    monkeypatch.setattr(waiting, "MOST_WAITING", 3)
     store.commit()
     began = clock.wall
     real = store._ledger.connection
@@ -458,7 +457,7 @@ def test_a_file_that_may_not_grow_is_told_and_mends_by_itself(tmp_path):
         from webapp.measurement import Load, Measurement
         from webapp.store import Store
         clock = time.time() - 5_000
-        store = Store(Path(sys.argv[1]), commit_every=None)
+        store = Store(Path(sys.argv[1], 'fleet.db'), commit_every=None)
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
         for second in range(4_000):
             store.record(Measurement("n", load=Load(cpus=2)), clock + second)
@@ -467,7 +466,7 @@ def test_a_file_that_may_not_grow_is_told_and_mends_by_itself(tmp_path):
         print(store.problem)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         store.commit()
-        print(store.problem, store.dropped, sum(len(rows.times) for rows in store.rows("n", 0, 1e12)))
+        print(store.problem, store.dropped, sum(len(rows.times) for rows in store.archive.rows("n", 0, 1e12)))
         store.close()
         """,
         tmp_path,
@@ -489,7 +488,7 @@ def test_nothing_that_was_committed_is_lost_by_kill_9(tmp_path):
     child.stdout.close()
     assert child.wait() == -signal.SIGKILL
 
-    store = Store(tmp_path, commit_every=None)
+    store = Store(tmp_path / "fleet.db", commit_every=None)
     assert store.notice is None
     kept = sum(len(times(store, f"n{number}")) for number in range(100))
     assert kept >= committed
@@ -507,7 +506,7 @@ _HEAVY_WRITER = """
             super().commit()
             print(before, flush=True)
     recorded, began = 0, time.time()
-    store = Told(Path(sys.argv[1]), commit_every=0.05)
+    store = Told(Path(sys.argv[1], 'fleet.db'), commit_every=0.05)
     while True:
         store.record(Measurement(f"n{recorded % 100}", load=Load(cpus=2)), began + recorded / 1000)
         recorded += 1
@@ -517,7 +516,7 @@ _HEAVY_WRITER = """
 
 
 def test_the_stores_own_thread_commits(tmp_path, clock):
-    store = Store(tmp_path, commit_every=0.01, clock=lambda: clock.wall)
+    store = Store(tmp_path / "fleet.db", commit_every=0.01, clock=lambda: clock.wall)
     store.record(measured(), clock.wall)
     while not times(store):
         store._stop.wait(0.01)

@@ -10,8 +10,15 @@ Read in this order; each module imports only what stands above it:
     transit       how long a heartbeat was under way
     registry      the fleet now
     summary       totals that name what they leave out
-    store         what survives a restart
+    samples       a measurement's numbers in one blob
+    waiting       what was heard and is not yet written
+    database      one SQLite file: locked, opened, set aside when damaged
+    ledger        what one commit writes
+    archive       what was written, read back
+    store         what survives a restart: all of these
     history       what the charts ask for
+    embedded      the history in the store
+    palette       the colour of a model
     exposition    the fleet as Prometheus text
     charts        a chart and its series as a plotly figure
     settings      how a setting is read from flag, environment and file

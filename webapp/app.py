@@ -21,7 +21,7 @@ from webapp.selection import Selection
 from webapp.settings import SettingError
 from webapp.store import Store
 from webapp.summary import load_per_core, waiting
-from webapp.views import assets, errors, fragments, machines, pages, security
+from webapp.views import assets, errors, fragments, machines, pages, routing, security
 
 #: Seconds between two looks for nodes to forget.
 HOUSEKEEPING_SECONDS = 30.0
@@ -93,7 +93,7 @@ def create_app(
     `fleet` feeds the pages where it isn't the registry. `notices` are sentences that every page shows.
     """
     app = Flask(__name__, root_path=str(ASSETS))
-    app.url_map.merge_slashes = False  # a node may be called "a//b"
+    routing.take_any_name(app)
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     app.json.sort_keys = False  # type: ignore[attr-defined]
     Htmx(app)

@@ -67,15 +67,15 @@ class StoreUnusable(Exception):
     """Nothing can be kept in this directory. The message is one line, for the operator."""
 
 
-def own_directory(directory: Path) -> IO[str]:
-    """Makes the directory and locks it for this process, until the file that comes back is closed.
+def own(path: Path) -> IO[str]:
+    """Makes the file's directory and locks the file for this process, until what comes back is closed.
 
     Raises StoreUnusable.
     """
-    path = directory / "lock"
+    directory = path.parent
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        lock = path.open("a+", encoding="utf-8", errors="replace")
+        lock = path.with_name(path.name + ".lock").open("a+", encoding="utf-8", errors="replace")
     except OSError as error:
         raise StoreUnusable(f"data directory {directory}: cannot be written: {error.strerror}") from error
     try:
@@ -87,9 +87,8 @@ def own_directory(directory: Path) -> IO[str]:
         lock.seek(0)
         owner = lock.read(20).strip()
         lock.close()
-        raise StoreUnusable(
-            f"data directory {directory}: in use by another control plane{f' (process {owner})' if owner.isdecimal() else ''}"
-        ) from error
+        process = f" (process {owner})" if owner.isdecimal() else ""
+        raise StoreUnusable(f"data directory {directory}: in use by another control plane{process}") from error
     except OSError as error:
         lock.close()
         raise StoreUnusable(f"data directory {directory}: cannot be written: {error.strerror}") from error

@@ -8,11 +8,12 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
+from webapp.archive import Rows
 from webapp.database import reason
 from webapp.history import LOOKBACK_SECONDS, Answer, HistoryUnavailable, Range, Series, Span
 from webapp.metrics import Labels, Metric
 from webapp.samples import Column
-from webapp.store import Rows, Store
+from webapp.store import Store
 
 _NAN = float("nan")
 
@@ -35,8 +36,8 @@ class EmbeddedHistory:
         start, end = range.start - max(range.step, LOOKBACK_SECONDS), range.end
         found: list[Series] = []
         try:
-            for name in [node] if node else self._store.nodes_with_model(model, start, end):
-                found += _series_of(name, self._store.rows(name, start, end), wanted, range, model)
+            for name in [node] if node else self._store.archive.nodes_with_model(model, start, end):
+                found += _series_of(name, self._store.archive.rows(name, start, end), wanted, range, model)
             unheard = self._store.unheard(range.start, range.end)
         except sqlite3.Error as error:
             raise HistoryUnavailable(f"The history cannot be read: {reason(error)}.") from error

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from webapp.samples import COLUMNS, Items, Sample
+from webapp import heartbeat
+from webapp.samples import COLUMNS, Items
+from webapp.waiting import Entry, Latest, Taken
 
 #: The end of the time listened is written at least this often, in seconds.
 LISTENING_SECONDS = 2.0
@@ -21,19 +23,11 @@ PRUNED_AT_ONCE = 2_000
 #: Seconds between checkpoints, and between rounds of tidying.
 TIDY_SECONDS = 60.0
 
+#: A heartbeat larger than this is written anew, without what no field takes.
+LARGEST_MESSAGE_BYTES = 65_536
+
 #: Layouts held in memory.
 _MOST_LAYOUTS = 50_000
-
-
-class Entry(NamedTuple):
-    """A sample that waits to be written."""
-
-    node: str
-    #: Unix time of the measurement.
-    time: float
-    #: CLOCK_BOOTTIME at which it was heard.
-    heard: float
-    sample: Sample
 
 
 class Now(NamedTuple):
@@ -41,28 +35,6 @@ class Now(NamedTuple):
 
     wall: float
     boottime: float
-
-
-class NodeRow(NamedTuple):
-    """A row of the table of nodes, but for its id and its first heartbeat."""
-
-    name: str
-    heard: float
-    boot: str
-    boottime: float
-    measured: float
-    message: bytes
-
-
-class Batch(NamedTuple):
-    """What one commit writes, in this order: first nodes are forgotten, then nodes and samples are written."""
-
-    forgets: Iterable[str]
-    nodes: Iterable[NodeRow]
-    entries: Sequence[Entry]
-    #: Unix time from which samples were left out, None if none were; and why.
-    lost_from: float | None
-    lost_why: str
 
 
 class Ledger:
@@ -82,8 +54,8 @@ class Ledger:
         self._listen(now.wall, now.wall, before)
         self._written = self._tried = self._tidied = now.boottime
 
-    def write(self, batch: Batch, now: Now) -> None:
-        """One transaction."""
+    def write(self, batch: Taken, now: Now, why_lost: str) -> None:
+        """One transaction; `why_lost` is the reason, should the batch lack samples."""
         quiet_since, self._tried = self._tried, now.boottime
         idle = not (batch.forgets or batch.entries or self._forgotten or batch.lost_from is not None)
         if idle and now.boottime - self._written < LISTENING_SECONDS:
@@ -91,9 +63,9 @@ class Ledger:
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             self._forget(batch.forgets)
-            self._keep_nodes(batch.nodes)
+            self._keep_nodes(batch.latest)
             self._keep_samples(batch.entries, now.wall)
-            self._keep_listening(batch, now, quiet_since)
+            self._keep_listening(batch, now, quiet_since, why_lost)
             self._prune(now.wall, max(PRUNED_AT_ONCE, 2 * len(batch.entries)))
             if tidy := now.boottime - self._tidied > TIDY_SECONDS:
                 self._tidy(now.wall)
@@ -121,16 +93,16 @@ class Ledger:
 
     # Nodes
 
-    def _keep_nodes(self, nodes: Iterable[NodeRow]) -> None:
-        for row in nodes:
-            (node,) = self.connection.execute(
+    def _keep_nodes(self, latest: Mapping[str, Latest]) -> None:
+        for name, (measurement, measured, heard, boot, boottime, message) in latest.items():
+            if message is None or len(message) > LARGEST_MESSAGE_BYTES:
+                message = heartbeat.write(measurement)
+            self._nodes[name] = self._number(
                 "INSERT INTO nodes (name, first_heard, heard, boot, boottime, measured, message)"
                 " VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (name) DO UPDATE SET heard = excluded.heard,"
-                " boot = excluded.boot, boottime = excluded.boottime, measured = excluded.measured, message = excluded.message"
-                " RETURNING id",
-                row,
-            ).fetchone()
-            self._nodes[row.name] = node
+                " boot = excluded.boot, boottime = excluded.boottime, measured = excluded.measured, message = excluded.message",
+                *(name, heard, boot, boottime, measured, message),
+            )
 
     def _forget(self, names: Iterable[str]) -> None:
         for name in names:
@@ -193,12 +165,16 @@ class Ledger:
     def _listen(self, start: float, end: float, before: str) -> None:
         self._listening = self._number('INSERT INTO listening (start, "end", before) VALUES (?, ?, ?)', start, end, before)
 
-    def _keep_listening(self, batch: Batch, now: Now, quiet_since: float) -> None:
+    def listened_since(self, at: float) -> None:
+        """Says that the listening of now began at `at`, if that is earlier."""
+        self.connection.execute("UPDATE listening SET start = min(start, ?) WHERE id = ?", (at, self._listening))
+
+    def _keep_listening(self, batch: Taken, now: Now, quiet_since: float, why_lost: str) -> None:
         first_heard = batch.entries[0].heard if batch.entries else now.boottime
         if batch.lost_from is not None:
             start = batch.entries[0].time if batch.entries else now.wall
             self._end_listening(batch.lost_from)
-            self._listen(start, now.wall, batch.lost_why)
+            self._listen(start, now.wall, why_lost)
         elif first_heard - quiet_since > STOPPED_SECONDS:
             self._listen(now.wall - (now.boottime - first_heard), now.wall, "the control plane was stopped")
         else:

@@ -149,7 +149,7 @@ class EngineReports:
             before = None
         cores = None
         if passed and stat.pid not in passed.unknown:
-            cores = passed.ticks.get(stat.pid, 0) / self._ticks / passed.elapsed_s
+            cores = passed.ticks.get(stat.pid, 0) / (self._ticks * passed.elapsed_s)
         memory = resident.total if resident else None if stat.rss is None else stat.rss * self._page_size
         return Process(
             pid=stat.pid,

@@ -112,4 +112,4 @@ def cores(passed: Interval, members: Iterable[Stat], ticks_per_second: int, with
         total += passed.ticks.get(stat.pid, 0)
         if with_ended:
             total += passed.ended.get(stat.pid, 0)
-    return total / ticks_per_second / passed.elapsed_s if known else None
+    return total / (ticks_per_second * passed.elapsed_s) if known else None

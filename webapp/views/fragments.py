@@ -40,11 +40,11 @@ def blueprint(fleet: Fleet, history: History, wall: Callable[[], float] = time.t
         selection = Selection.of(request.args.items(multi=True))
         return render_template("fragments/cluster.html", **blocks.cluster(fleet.nodes(), selection))
 
-    @fragments.get("/node/<path:name>")
+    @fragments.get("/node/<name:name>")
     def node(name: str) -> ResponseReturnValue:
         return render_template("fragments/node.html", **blocks.node(known(name)))
 
-    @fragments.get("/charts/<path:name>")
+    @fragments.get("/charts/<name:name>")
     def charts(name: str) -> ResponseReturnValue:
         found = known(name)
         return render_template(

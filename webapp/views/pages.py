@@ -23,7 +23,7 @@ def blueprint(fleet: Fleet, notices: Callable[[], list[str]]) -> Blueprint:
         selection = Selection.of(request.args.items(multi=True))
         return render_template("cluster.html", **blocks.cluster(nodes, selection), models=models_of(nodes), notices=notices())
 
-    @pages.get("/nodes/<path:name>")
+    @pages.get("/nodes/<name:name>")
     def node(name: str) -> ResponseReturnValue:
         found = fleet.node(name)
         if found is None:

@@ -1,0 +1,68 @@
+"""One pass over all processes while they come and go."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from webapp.agent.processes import Processes, read_stat
+
+
+def test_processes_that_vanish_in_the_pass_are_told_from_those_that_may_not_be_read(machine):
+    """T01: 11 is gone at open, 12 at read, 13 reads empty, 14 is another user's"""
+    for pid in range(10, 15):
+        machine.process(pid)
+    failures = {11: FileNotFoundError(), 12: ProcessLookupError(), 14: PermissionError(errno.EACCES, "denied")}
+
+    def read(path: str) -> bytes:
+        pid = int(path.split("/")[-2])
+        if pid in failures:
+            raise failures[pid]
+        return b"" if pid == 13 else read_stat(path)
+
+    scan = Processes(machine.proc, read).scan(0.0)
+    assert list(scan.processes) == [10]
+    assert scan.unreadable == {14}
+
+
+def test_a_sample_with_unreadable_processes_says_how_many(machine):
+    """T01"""
+    machine.process(10)
+    machine.write("14/stat", "14 (odd")
+    assert machine.sampler().measure().measurement.load.unreadable_processes == 1
+
+
+def test_a_process_that_slept_is_not_parsed_again(machine):
+    machine.process(10)
+    processes = Processes(machine.proc)
+    first = processes.scan(0.0).processes[10]
+    assert processes.scan(1.0).processes[10] is first
+    machine.process(10, cpu=5)
+    assert processes.scan(2.0).processes[10].cpu == 5
+
+
+def test_a_reused_pid_is_another_process(machine):
+    machine.process(10, start=1000)
+    processes = Processes(machine.proc)
+    first = processes.scan(0.0).processes[10]
+    machine.process(10, start=990_000)
+    assert processes.scan(1.0).processes[10].key != first.key
+
+
+def test_one_beat_reads_the_machines_counters_once(machine, monkeypatch):
+    """T10"""
+    for pid in range(1000, 1200):
+        machine.process(pid)
+    opened = []
+    from webapp.agent import sampler as module
+
+    real = module.read_or_empty
+    monkeypatch.setattr(module, "read_or_empty", lambda path, *more: opened.append(path) or real(path, *more))
+    machine.sampler().measure()
+    assert opened.count(machine.proc / "stat") == 1
+
+
+def test_without_a_proc_there_is_nothing_to_scan(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Processes(tmp_path / "absent").scan(0.0)

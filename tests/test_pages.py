@@ -1,0 +1,265 @@
+"""The pages and their blocks, as they come from the server."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from tests.conftest import GIB
+from webapp.app import create_app
+from webapp.history import HistoryUnavailable
+from webapp.measurement import Disk, Engine, Host, Requests
+
+TEMPLATES = Path(__file__).parent.parent / "templates"
+HTMX = {"HX-Request": "true"}
+
+#: Every route: who it is for, and a path that shows it.
+ROUTES = {
+    "static": ("asset", "/static/icon.svg"),
+    "machines.beat": ("machine", None),
+    "machines.metrics": ("machine", "/metrics"),
+    "machines.health": ("machine", "/healthz"),
+    "pages.cluster": ("page", "/"),
+    "pages.node": ("page", "/nodes/cpu-07"),
+    "pages.nodes": ("page", "/nodes/"),
+    "pages.add": ("page", "/add"),
+    "fragments.cluster": ("fragment", "/fragments/cluster"),
+    "fragments.node": ("fragment", "/fragments/node/cpu-07"),
+    "fragments.charts": ("fragment", "/fragments/charts/cpu-07"),
+}
+
+
+class Page(HTMLParser):
+    """Tags, texts and the attributes that load or run something."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def test_every_route_is_classified(app):
+    assert {rule.endpoint for rule in app.url_map.iter_rules()} == set(ROUTES)
+
+
+@pytest.mark.parametrize("endpoint", [name for name, (_, path) in ROUTES.items() if path])
+@pytest.mark.parametrize("fleet", ["empty", "one node"])
+def test_every_route_answers_in_its_format(client, beat, endpoint, fleet):
+    kind, path = ROUTES[endpoint]
+    if fleet == "one node":
+        beat("cpu-07")
+    answer = client.get(path, headers=HTMX if kind == "fragment" else {}, buffered=True)
+    known = fleet == "one node" or "cpu-07" not in path
+    assert answer.status_code == (302 if path == "/nodes/" else 200 if known else 404)
+    assert answer.mimetype == {"/metrics": "text/plain", "/healthz": "application/json", "/static/icon.svg": "image/svg+xml"}.get(
+        path, "text/html"
+    )
+    assert "frame-ancestors 'self'" in answer.headers["Content-Security-Policy"]
+    assert "unsafe-eval" not in answer.headers["Content-Security-Policy"]
+    assert "script-src 'self';" in answer.headers["Content-Security-Policy"]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "X-Frame-Options" not in answer.headers
+
+
+@pytest.mark.parametrize("path", ["/fragments/cluster", "/fragments/node/cpu-07", "/fragments/charts/cpu-07"])
+def test_a_fragment_opened_by_itself_leads_to_its_page(client, beat, path):
+    beat("cpu-07")
+    answer = client.get(path)
+    assert answer.status_code == 302
+    assert answer.headers["Location"] == ("/" if path == "/fragments/cluster" else "/nodes/cpu-07")
+
+
+def test_no_script_is_inline_and_nothing_comes_from_elsewhere(client, beat):
+    """T119, T121"""
+    beat("cpu-07")
+    for path in ("/", "/nodes/cpu-07", "/add", "/nothing"):
+        page = Page(client.get(path).text)
+        assert all(script.get("src", "").startswith("/static/") for script in page.all("script"))
+        assert all(link["href"].startswith("/static/") for link in page.all("link"))
+        assert not [name for _, attributes in page.tags for name in attributes if name.startswith(("on", "hx-on"))]
+
+
+def test_an_empty_fleet_says_how_to_fill_it(client):
+    page = Page(client.get("/").text)
+    assert "No node has reported yet" in page.text
+    assert {"href": "/add"} in [{"href": a.get("href")} for a in page.all("a")]
+
+
+def test_a_row_shows_what_the_node_reported(client, beat):
+    beat("cpu-07", host=Host(labels={"rack": "b2"}))
+    text = " ".join(Page(client.get("/").text).text.split())
+    for shown in ("cpu-07", "b2", "fresh", "43 % of 64", "118 / 256 GiB", "0.05", "42 %", "llama-3.1-8b"):
+        assert shown in text
+
+
+def test_unknown_is_a_dash_with_its_reason_and_zero_is_a_zero(client, beat):
+    """T68, T22, T26"""
+    beat("n1", load={"cpu_percent": None, "memory_total_bytes": None, "load1": 0.0}, disks=(), engines=())
+    html = client.get("/fragments/cluster", headers=HTMX).text
+    row = html[html.index('<tr id="node-n1"') :]
+    assert row.count('<span class="unknown" title="not reported by the node">–</span>') == 3
+    assert '<td class="col-load"><span data-level="normal"' in row
+    assert ">0.00<" in row
+
+
+def test_a_silent_nodes_numbers_are_left_out_and_the_totals_say_so(client, beat, clock):
+    beat("old", agent="old", load={"cpu_percent": 97.0})
+    clock.advance(73)
+    beat("new", agent="new", load={"cpu_percent": 10.0})
+    text = " ".join(Page(client.get("/").text).text.split())
+    assert "97 %" not in text
+    assert "6.4 of 64 cores" in text
+    assert "1 of 2 nodes; 1 stale" in text
+    assert 'title="not heard for 73 s; numbers left out"' in client.get("/").text
+
+
+def test_a_late_nodes_bars_are_marked_as_old(client, beat, clock):
+    beat("n1")
+    assert "data-old" not in client.get("/").text
+    clock.advance(30)
+    assert "data-old" in client.get("/").text
+
+
+def test_the_address_holds_filter_and_order(client, beat):
+    for number, percent in enumerate((30.0, 90.0, 60.0)):
+        beat(f"n{number}", agent=str(number), load={"cpu_percent": percent}, host=Host(labels={"rack": f"b{number % 2}"}))
+    names = lambda query: re.findall(r'<tr id="node-(\w+)"', client.get("/" + query).text)  # noqa: E731
+    assert names("") == ["n0", "n1", "n2"]
+    assert names("?sort=cpu") == ["n1", "n2", "n0"]
+    assert names("?sort=cpu&order=asc") == ["n0", "n2", "n1"]
+    assert names("?label=rack%3Db0") == ["n0", "n2"]
+    assert names("?q=N2") == ["n2"]
+    assert names("?model=llama-3.1-8b&state=fresh") == ["n0", "n1", "n2"]
+    assert names("?state=gone") == []
+    assert names("?sort=nonsense&order=5&state=x&label=y&model=") == ["n0", "n1", "n2"]
+
+
+def test_nothing_matching_is_not_an_empty_fleet(client, beat):
+    beat("n1")
+    assert "No node matches" in client.get("/?q=zzz").text
+
+
+HOSTILE = [
+    "<img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "'}]}//",
+    "</script><script>x</script>",
+    "<!--<script>",
+    "a//b/../c?d#e%41",
+    "/a/",
+    "{{7*7}}",
+    "a\u2028b",
+    'rack 14" C:\\new\nx',
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_stays_text_everywhere(client, beat, name):
+    """T118, T134"""
+    engine = Engine(id=name, model=name, kind=name[:64], unit=name, metrics_error=name, cpu_cores=1.0)
+    beat(
+        name,
+        host=Host(labels={name: name}, cpu_model=name, kernel=name),
+        disks=(Disk(name, name, error=name),),
+        engines=(engine,),
+        source=name,
+    )
+    for path in ("/", "/fragments/cluster"):
+        page = Page(client.get(path, headers=HTMX if "fragments" in path else {}).text)
+        links = [a["href"] for a in page.all("a") if a["href"].startswith("/nodes/")]
+        assert unquote(links[0].removeprefix("/nodes/")) == name
+        assert not page.all("img")
+        assert {tag for tag, _ in page.tags} <= TAGS
+    answer = client.get(links[0])
+    assert answer.status_code == 200
+    page = Page(answer.text)
+    assert {tag for tag, _ in page.tags} <= TAGS
+    assert all("src" in script for script in page.all("script"))
+    assert not [attributes for _, attributes in page.tags if any(key.startswith("on") for key in attributes)]
+    assert client.get(next(s["hx-get"] for s in page.all("section") if s.get("id") == "node"), headers=HTMX).status_code == 200
+
+
+TAGS = {tag for path in TEMPLATES.rglob("*.html") for tag in re.findall(r"<([a-z][a-z0-9-]*)", path.read_text("utf-8"))} - {"plotly-figure"}
+
+
+def test_a_name_conflict_is_shown_on_row_and_page(client, beat):
+    beat("gpu01", agent="a")
+    with pytest.raises(Exception, match="reported by agent a"):
+        beat("gpu01", agent="b", source="192.0.2.9")
+    assert "name conflict" in client.get("/").text
+    assert "Another agent (b, 192.0.2.9)" in client.get("/nodes/gpu01").text
+
+
+def test_the_memory_bar_adds_up_to_the_total(client, beat, registry):
+    from webapp.memory import segments
+
+    beat("n1")
+    assert sum(segment.bytes for segment in segments(registry.node("n1").measurement)) == 256 * GIB
+    assert "everything else" in client.get("/nodes/n1").text
+
+
+def test_everything_else_on_the_node_is_the_nodes_cores_less_the_engines(client, beat):
+    beat("n1", load={"cpu_percent": 50.0, "cpus": 10}, engines=(Engine(id="a", cpu_cores=1.5), Engine(id="b", cpu_cores=0.25)))
+    text = " ".join(Page(client.get("/nodes/n1").text).text.split())
+    assert "Everything else on the node3.25" in text
+
+
+def test_an_engine_that_does_not_tell_its_queue_is_not_an_empty_queue(client, beat):
+    beat(
+        "n1",
+        engines=(
+            Engine(id="a", model="m", metrics_error="metrics: 501, start with --metrics"),
+            Engine(id="b", model="m", requests=Requests(0.0, 0.0)),
+        ),
+    )
+    html = client.get("/nodes/n1").text
+    assert html.count('title="metrics: 501, start with --metrics"') == 3
+    assert "told by 1 of 2 engines" in " ".join(Page(client.get("/").text).text.split())
+
+
+def test_a_history_that_is_away_is_an_answer_in_the_charts_and_holds_nothing_up(registry, beat, wall):
+    class Away:
+        def series(self, metrics, range, *, node="", model=""):
+            raise HistoryUnavailable("Prometheus at http://p:9090 did not answer within 3 s")
+
+    client = create_app(registry, Away(), wall=wall).test_client()
+    beat("n1")
+    assert client.get("/nodes/n1").status_code == 200
+    answer = client.get("/fragments/charts/n1", headers=HTMX)
+    assert answer.status_code == 200
+    assert "did not answer within 3 s; the charts stay as they were" in answer.text
+
+
+def test_a_fault_of_ours_is_a_page_without_the_details(registry, history, caplog):
+    class Broken:
+        def nodes(self):
+            raise RuntimeError("secret")
+
+        def node(self, name):
+            raise RuntimeError("secret")
+
+    client = create_app(registry, history, fleet=Broken()).test_client()
+    answer = client.get("/")
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert "secret" in caplog.text
+
+
+def test_assets_are_kept_for_ever_under_an_address_of_their_content(client):
+    link = next(link["href"] for link in Page(client.get("/").text).all("link") if "tokens" in link["href"])
+    assert "immutable" in client.get(link, buffered=True).headers["Cache-Control"]
+    assert client.get("/").headers["Cache-Control"] == "no-store"
