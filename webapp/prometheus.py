@@ -52,31 +52,37 @@ class PrometheusHistory:
         range = coarsened(range)
         asked_at = self._clock()
         window = Window(range.step, self._lookback(scope, range.end))
-        expressions = [(metric, self._vocabulary.promql(metric, scope, window)) for metric in metrics]
-        rows = {str(index): (metric, promql) for index, (metric, promql) in enumerate(expressions) if promql is not None}
-        if not rows:
+        terms = {
+            str(index): (metric, term)
+            for index, (metric, term) in enumerate(
+                (metric, term) for metric in metrics for term in self._vocabulary.terms(metric, scope, window)
+            )
+        }
+        if not terms:
             return Answer(range, (), asked_at)
-        contact = self._vocabulary.contact(scope)
-        terms = [(mark, promql) for mark, (_, promql) in rows.items()]
-        result = self._server.query_range(joined([*terms, *contact.items()]), range)
-        lines: dict[tuple[str, Labels], list[float | None]] = {}
-        ages: dict[str, list[float | None]] = {}
+        marked = [(mark, term.promql) for mark, (_, term) in terms.items()]
+        contact = [("heard", self._vocabulary.heard(scope)), ("scraped", self._vocabulary.scraped(scope))]
+        result = self._server.query_range(joined([*marked, *contact]), range)
+        lines: dict[tuple[tuple[str, Labels], Labels], list[float | None]] = {}
+        heard: dict[str, list[float | None]] = {}
         scraped = _unknown(range)
         for raw in result.series:
             mark = raw.labels.get(MARK, "")
-            if mark == "age":
-                _fold(ages.setdefault(raw.labels.get("node", ""), _unknown(range)), raw, range)
+            if mark == "heard":
+                _fold(heard.setdefault(self._vocabulary.node(raw.labels), _unknown(range)), raw, range)
             elif mark == "scraped":
                 _fold(scraped, raw, range)
-            elif mark in rows:
-                labels = self._vocabulary.labels(rows[mark][0], raw.labels)
+            elif mark in terms:
+                metric, term = terms[mark]
+                labels = term.labels(raw.labels)
                 if labels is not None:
-                    _fold(lines.setdefault((mark, labels), _unknown(range)), raw, range)
-        for (mark, labels), values in lines.items():
-            _silence(values, ages.get(dict(labels)["node"], ()), rows[mark][0], window)
+                    _fold(lines.setdefault((metric.key, labels), _unknown(range)), raw, range)
+        rows = {metric.key: metric for metric in metrics}
+        for (key, labels), values in lines.items():
+            _silence(values, heard.get(dict(labels)["node"], ()), rows[key], window, range)
         drawn = tuple(
-            Series(rows[mark][0], labels, values)
-            for (mark, labels), values in lines.items()
+            Series(rows[key], labels, values)
+            for (key, labels), values in lines.items()
             if any(value is not None for value in values)
         )
         return Answer(range, drawn, asked_at, result.warnings, tuple(_unheard(scraped, window, range)))
@@ -84,7 +90,8 @@ class PrometheusHistory:
     def promql(self, metric: Metric, step: float, *, node: str = "", model: str = "") -> str | None:
         """The expression behind one metric's lines, to be copied; None where there is none."""
         window = Window(step, self._known_lookback())
-        return self._vocabulary.promql(metric, Scope(node, model), window)
+        terms = self._vocabulary.terms(metric, Scope(node, model), window)
+        return " or ".join(term.promql for term in terms) or None
 
     def graph_url(self, metric: Metric, range: Range, *, node: str = "", model: str = "") -> str | None:
         """Where the server itself draws one metric's lines."""
@@ -124,22 +131,22 @@ def _fold(values: list[float | None], raw: RawSeries, range: Range) -> None:
             values[index] = value if before is None else max(before, value)
 
 
-def _silence(values: list[float | None], ages: Sequence[float | None], metric: Metric, window: Window) -> None:
+def _silence(values: list[float | None], heard: Sequence[float | None], metric: Metric, window: Window, range: Range) -> None:
     """Take out the points at which the node had been silent for too long.
 
     A control plane repeats a measurement until it is a minute old; a chart must not.
     """
     if window.step > window.lookback and metric.over_time != "last":
         return
-    for index, age in enumerate(ages):
-        if age is not None and age > window.lookback:
+    for index, at in enumerate(heard):
+        if at is not None and range.start + index * range.step - at > window.lookback:
             values[index] = None
 
 
 def _unheard(scraped: Sequence[float | None], window: Window, range: Range) -> Iterator[Span]:
     """The times between two samples in which none was taken for longer than a point looks back."""
-    heard = [index for index, age in enumerate(scraped) if age is not None and age <= window.lookback]
+    times = range.times
+    heard = [index for index, at in enumerate(scraped) if at is not None and times[index] - at <= window.lookback]
     for before, after in pairwise(heard):
         if after - before > 1:
-            start, end = (range.start + index * range.step for index in (before, after))
-            yield Span(start, end, "Prometheus took no samples, or the control plane gave none")
+            yield Span(times[before], times[after], "Prometheus took no samples, or the control plane gave none")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from webapp.fields import printable
-from webapp.metrics import Labels, OverTime
+from webapp.metrics import Labels
 
 #: The label by which the terms of a joined query are told apart.
 MARK = "row"
@@ -46,19 +46,6 @@ def selector(name: str, labels: Labels = (), extra: str = "") -> str:
     if extra:
         matchers.append(extra)
     return f"{name}{{{','.join(matchers)}}}" if matchers else name
-
-
-def over_time(vector: str, kind: OverTime, step: float, lookback: float) -> str:
-    """What a point says of a gauge's samples before it, as `history.History.series` promises.
-
-    >>> over_time("x", "mean", 15, 30), over_time("x", "mean", 60, 30), over_time("x", "max", 15, 30)
-    ('last_over_time(x[30s])', 'avg_over_time(x[60s])', 'max_over_time(x[30s])')
-    """
-    if kind == "max":
-        return f"max_over_time({vector}[{duration(max(step, lookback))}])"
-    if kind == "mean" and step > lookback:
-        return f"avg_over_time({vector}[{duration(step)}])"
-    return f"last_over_time({vector}[{duration(lookback)}])"
 
 
 def duration(seconds: float) -> str:

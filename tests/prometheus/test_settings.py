@@ -12,12 +12,18 @@ from webapp.settings import SettingError, resolve
 
 def refused(**environment: str) -> str:
     with pytest.raises(SettingError) as caught:
-        resolve(settings_of("serve"), argparse.Namespace(), {f"ENGINEHOUSE_{name.upper()}": text for name, text in environment.items()})
+        resolve(
+            settings_of("serve"),
+            argparse.Namespace(),
+            {f"ENGINEHOUSE_{name.upper()}": text for name, text in environment.items()},
+        )
     assert caught.value.__cause__ is None
     return str(caught.value)
 
 
-@pytest.mark.parametrize("header", ["Authorization Bearer s3cret", "X: s3cret\r\nY: z", "X: s3cret\nZ", "X Y: s3cret", ": s3cret", "X: s3cret模"])
+@pytest.mark.parametrize(
+    "header", ["Authorization Bearer s3cret", "X: s3cret\r\nY: z", "X: s3cret\nZ", "X Y: s3cret", ": s3cret", "X: s3cret模"]
+)
 def test_a_header_that_can_not_be_sent_is_refused_and_not_repeated(header: str) -> None:
     """T107: CR and LF would end the header."""
     said = refused(prometheus_header=header)
