@@ -7,7 +7,7 @@ and believes only what is Prometheus' JSON.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,7 @@ from urllib3.util import Retry
 from webapp.fields import printable
 from webapp.history import HistoryUnavailable, Range
 from webapp.promhttp import Access, PrometheusSession
+from webapp.promql import joined
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,14 @@ class PrometheusServer:
         start, end = (datetime.fromtimestamp(time, UTC) for time in (range.start, range.end))
         return self._result(self._connect.custom_query_range(promql, start, end, f"{range.step:g}", params=dict(self._bound)))
 
+    def query_all(self, terms: Iterable[tuple[str, str]], at: float | None = None) -> Result:
+        """As `query`, for many marked expressions; see `promql.joined`."""
+        return _together(self.query(promql, at) for promql in joined(terms))
+
+    def query_range_all(self, terms: Iterable[tuple[str, str]], range: Range) -> Result:
+        """As `query_range`, for many marked expressions; see `promql.joined`."""
+        return _together(self.query_range(promql, range) for promql in joined(terms))
+
     def graph_url(self, promql: str, range: Range) -> str:
         """Where the server's own pages draw a query over a range."""
         until = datetime.fromtimestamp(range.end, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -78,6 +87,12 @@ class PrometheusServer:
             return Result(tuple(_series(item) for item in answered), answered.warnings)
         except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
             raise HistoryUnavailable(f"{self.name} answered in a form that is not the API's") from error
+
+
+def _together(results: Iterable[Result]) -> Result:
+    found = list(results)
+    warnings = dict.fromkeys(warning for result in found for warning in result.warnings)
+    return Result(tuple(series for result in found for series in result.series), tuple(warnings))
 
 
 def _series(item: Mapping[str, Any]) -> RawSeries:

@@ -13,7 +13,7 @@ from statistics import median
 from webapp.history import LOOKBACK_SECONDS, Answer, Range, Series, Span
 from webapp.metrics import Labels, Metric
 from webapp.promapi import PrometheusServer, RawSeries
-from webapp.promql import MARK, joined
+from webapp.promql import MARK
 from webapp.ranges import coarsened
 from webapp.vocabulary import Heartbeats, Scope, Vocabulary, Window
 
@@ -62,7 +62,7 @@ class PrometheusHistory:
             return Answer(range, (), asked_at)
         marked = [(mark, term.promql) for mark, (_, term) in terms.items()]
         contact = [("heard", self._vocabulary.heard(scope)), ("scraped", self._vocabulary.scraped(scope))]
-        result = self._server.query_range(joined([*marked, *contact]), range)
+        result = self._server.query_range_all([*marked, *contact], range)
         lines: dict[tuple[tuple[str, Labels], Labels], list[float | None]] = {}
         heard: dict[str, list[float | None]] = {}
         scraped = _unknown(range)
@@ -98,6 +98,11 @@ class PrometheusHistory:
         promql = self.promql(metric, range.step, node=node, model=model)
         return None if promql is None else self._server.graph_url(promql, range)
 
+    def scrape_interval(self, at: float) -> float:
+        """Seconds between scrapes, as far as it is known at that Unix time. Raises HistoryUnavailable."""
+        self._lookback(Scope(), at)
+        return self._given_interval or self._told_interval[0]
+
     def _known_lookback(self) -> float:
         # A sample must outlast the wait for the next one, and one scrape that came late.
         return max(LOOKBACK_SECONDS, 2 * (self._given_interval or self._told_interval[0]))
@@ -112,7 +117,11 @@ class PrometheusHistory:
 
     def _ask_interval(self, scope: Scope, end: float) -> float | None:
         """Seconds between the samples of the last five minutes; None if there are too few to tell."""
-        probed = self._server.query(f"{self._vocabulary.probe(scope)}[300s]", min(end, self._clock()))
+        at = min(end, self._clock())
+        if scope == Scope():  # one node of the fleet tells enough
+            for raw in self._server.query(f"topk(1, {self._vocabulary.probe(scope)})", at).series:
+                scope = Scope(node=self._vocabulary.node(raw.labels))
+        probed = self._server.query(f"{self._vocabulary.probe(scope)}[300s]", at)
         gaps = [later - earlier for raw in probed.series for (earlier, _), (later, _) in pairwise(raw.samples)]
         return min(120.0, median(gaps)) if len(gaps) >= 2 else None
 

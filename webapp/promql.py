@@ -6,13 +6,16 @@ https://prometheus.io/docs/prometheus/latest/querying/basics/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from webapp.fields import printable
 from webapp.metrics import Labels
 
 #: The label by which the terms of a joined query are told apart.
 MARK = "row"
+
+#: VictoriaMetrics takes 16,384 bytes by default.
+LONGEST_QUERY = 12_000
 
 
 def quoted(text: str) -> str:
@@ -57,10 +60,24 @@ def duration(seconds: float) -> str:
     return f"{max(1, round(seconds))}s"
 
 
-def joined(terms: Iterable[tuple[str, str]]) -> str:
-    """One query for several expressions, each given with its mark, which its series then carry as the label MARK.
+def joined(terms: Iterable[tuple[str, str]], longest: int = LONGEST_QUERY) -> Iterator[str]:
+    """Few queries for many expressions, each given with its mark, which its series then carry as the label MARK.
 
     `or` compares labels without the metric's name and drops what it has seen, so that the terms must differ in
     a label; a regular expression on `__name__` would do as well, but some managed servers refuse it.
+    A query is at most `longest` characters long, unless one term alone is longer.
+
+    >>> list(joined([("0", "a"), ("1", "b")]))
+    ['label_replace(a, "row", "0", "", "") or label_replace(b, "row", "1", "", "")']
+    >>> len(list(joined([("0", "a"), ("1", "b")], longest=50)))
+    2
     """
-    return " or ".join(f'label_replace({promql}, "{MARK}", {quoted(mark)}, "", "")' for mark, promql in terms)
+    query = ""
+    for mark, promql in terms:
+        term = f'label_replace({promql}, "{MARK}", {quoted(mark)}, "", "")'
+        if query and len(query) + len(term) + 4 > longest:
+            yield query
+            query = ""
+        query = f"{query} or {term}" if query else term
+    if query:
+        yield query

@@ -26,3 +26,13 @@ class TestVictoriaMetrics(HistoryContract):
     @pytest.fixture
     def history(self, victoria_url: str) -> History:
         return PrometheusHistory(PrometheusServer(access(victoria_url)))
+
+
+class TestTwoControlPlanes(HistoryContract):
+    """Agents send to two, one dies: one line a series, and no gap."""
+
+    late = SCRAPE_SECONDS
+
+    @pytest.fixture
+    def history(self, planes_url: str) -> History:
+        return PrometheusHistory(PrometheusServer(access(planes_url)))

@@ -1,0 +1,3 @@
+from typing import Any
+def figure(chart: Any, answer: Any) -> dict[str, Any]:
+    return {}
