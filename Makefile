@@ -34,6 +34,9 @@ format: $(VENV)/.test ## format the code
 screenshots: $(VENV)/.test system ## docs/screenshots from the demo fleet
 	$(BIN)/python docs/screenshots.py
 
+docs: $(VENV)/.run ## the reference pages, printed from the tables
+	$(BIN)/python docs/generate.py
+
 clean: ## remove what was set up here
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
@@ -49,4 +52,4 @@ $(VENV)/.test: $(VENV)/.run
 # Real parts that the tests talk to.
 .PHONY: system
 system:
-	@sh deploy/debian/packages.sh prometheus promtool=prometheus chromium
+	@sh deploy/debian/packages.sh prometheus promtool=prometheus chromium systemd-analyze=systemd

@@ -22,6 +22,7 @@ ROUTES = {
     "static": ("asset", "/static/icon.svg"),
     "machines.beat": ("machine", None),
     "machines.metrics": ("machine", "/metrics"),
+    "machines.agent": ("machine", "/agent.pyz"),
     "machines.health": ("machine", "/healthz"),
     "pages.cluster": ("page", "/"),
     "pages.node": ("page", "/nodes/cpu-07"),
@@ -65,9 +66,12 @@ def test_every_route_answers_in_its_format(client, beat, endpoint, fleet):
     answer = client.get(path, headers=HTMX if kind == "fragment" else {}, buffered=True)
     known = fleet == "one node" or "cpu-07" not in path
     assert answer.status_code == (302 if path == "/nodes/" else 200 if known else 404)
-    assert answer.mimetype == {"/metrics": "text/plain", "/healthz": "application/json", "/static/icon.svg": "image/svg+xml"}.get(
-        path, "text/html"
-    )
+    assert answer.mimetype == {
+        "/metrics": "text/plain",
+        "/healthz": "application/json",
+        "/agent.pyz": "application/zip",
+        "/static/icon.svg": "image/svg+xml",
+    }.get(path, "text/html")
     assert "frame-ancestors 'self'" in answer.headers["Content-Security-Policy"]
     assert "unsafe-eval" not in answer.headers["Content-Security-Policy"]
     assert "script-src 'self';" in answer.headers["Content-Security-Policy"]
@@ -193,7 +197,9 @@ def test_hostile_text_stays_text_everywhere(client, beat, name):
     assert client.get(next(s["hx-get"] for s in page.all("section") if s.get("id") == "node"), headers=HTMX).status_code == 200
 
 
-TAGS = {tag for path in TEMPLATES.rglob("*.html") for tag in re.findall(r"<([a-z][a-z0-9-]*)", path.read_text("utf-8"))} - {"plotly-figure"}
+TAGS = {tag for path in TEMPLATES.rglob("*.html") for tag in re.findall(r"<([a-z][a-z0-9-]*)", path.read_text("utf-8"))} - {
+    "plotly-figure"
+}
 
 
 def test_a_name_conflict_is_shown_on_row_and_page(client, beat):

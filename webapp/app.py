@@ -61,10 +61,10 @@ def build(settings: SimpleNamespace, *, demo: bool = False) -> ControlPlane:
         raise SettingError(f"heartbeat_interval={settings.heartbeat_interval:g}: expected 1 to 20 seconds")
     if settings.keep_hours < 6:
         raise SettingError(f"keep_hours={settings.keep_hours:g}: expected at least 6 hours")
-    store = Store(settings.data_dir, keep_hours=settings.keep_hours)
+    store = Store(settings.data_dir and settings.data_dir / "history.sqlite", keep_seconds=settings.keep_hours * 3600)
     registry = Registry(render=exposition.render, record=store.record, forget_after_seconds=settings.forget_after_hours * 3600)
     for known in store.nodes():
-        registry.restore(known.measurement, silent_s=known.silent_s, heard_at=known.heard.wall, first_heard_at=known.first_heard)
+        registry.restore(known.measurement, silent_s=known.silent_s, heard_at=known.heard_at, first_heard_at=known.first_heard_at)
 
     def forget() -> None:
         for name in registry.expire():

@@ -15,6 +15,7 @@ import waitress
 import waitress.server
 
 from webapp import __version__
+from webapp.agent.command import main as agent_main
 from webapp.app import ControlPlane, build
 from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
@@ -33,9 +34,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.
     """Run a command; its exit code: 2 for a setting or a machine that can't be used."""
     argv = list(sys.argv[1:] if argv is None else argv)
     if argv[:1] == ["agent"]:
-        from webapp.agent import command as agent
-
-        return agent.main(argv[1:], environment)
+        return agent_main(argv[1:], environment)
     parser = argparse.ArgumentParser(
         prog="enginehouse", description="How busy each node of an LLM fleet is, and which engine makes it so."
     )

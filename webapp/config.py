@@ -93,6 +93,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("token_file", None, PATH, "file with the token that the control plane asks of agents", ("agent",)),
     Setting("interval", None, SECONDS, "seconds between heartbeats, 1 to 20; none: as the control plane asks", _AGENTS),
     Setting("once", False, SWITCH, "send one heartbeat and stop", ("agent",)),
+    Setting("install", False, SWITCH, "keep the agent running as a systemd service with these settings", ("agent",)),
     Setting("proc", Path("/proc"), PATH, "where the kernel's process file system is", _AGENTS),
     Setting("sys", Path("/sys"), PATH, "where the kernel's device file system is", _AGENTS),
     Setting("discover", True, SWITCH, "find engines by their command lines", _AGENTS),

@@ -12,6 +12,7 @@ import math
 import random
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -71,15 +72,18 @@ class Demo:
     def fill_past(self, store: Store, registry: Registry) -> None:
         """The hour before now, and the nodes that fell silent in it."""
         now = time.time()
+        store.fill(self._past(now))
         for number in range(self._count):
-            silence = self._silence.get(number, 0.0)
-            moment = now - PAST_SECONDS
-            while moment <= now - silence:
-                store.record(node(number, moment), moment)
-                moment += PAST_STEP_SECONDS
-            if silence:
+            if silence := self._silence.get(number, 0.0):
                 last = now - silence
                 registry.restore(node(number, last), silent_s=silence, heard_at=last, first_heard_at=now - 40 * 86400)
+
+    def _past(self, now: float) -> Iterator[tuple[Measurement, float]]:
+        for number in range(self._count):
+            moment = now - PAST_SECONDS
+            while moment <= now - self._silence.get(number, 0.0):
+                yield node(number, moment), moment
+                moment += PAST_STEP_SECONDS
 
     def start(self, url: str) -> None:
         """Send heartbeats to the control plane at `url` until `stop`."""

@@ -57,6 +57,12 @@ def memory(measurement: Measurement) -> Gauge | None:
     return _bytes_gauge(load.memory_used_bytes, load.memory_total_bytes, "used", 85, 95)
 
 
+def container_memory(measurement: Measurement) -> Gauge | None:
+    """Of the agent's own container; never mixed with the host's."""
+    limits = measurement.limits
+    return _bytes_gauge(limits.memory_used_bytes, limits.memory_bytes, "of the container's limit used", 85, 95)
+
+
 def disk(disk: Disk) -> Gauge | None:
     """Used of what ordinary users may use, as df has it."""
     if disk.available_bytes is None or disk.total_bytes is None:

@@ -10,77 +10,11 @@ already use them, and call an engine by its historical name, shard.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
-from webapp.measurement import Measurement
+from webapp.lens import Chart, Contact, Labels, Metric
 
-#: Label names and values, without the node; part of a series' identity.
-Labels = tuple[tuple[str, str], ...]
-
-OverTime = Literal["mean", "max", "last"]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One row: a family's name with the labels that this row fixes, and where its value lives."""
-
-    name: str
-    help: str
-    unit: str
-    #: Path inside a Measurement, or inside each item of `each`.
-    path: str
-    #: The Measurement's tuple whose items have one series each; "" for one series a node.
-    each: str = ""
-    #: Label name -> field of the item, for `each`.
-    labels: Labels = ()
-    #: Labels that are always the same.
-    fixed: Labels = ()
-    #: What a point of a chart says of the samples in its step.
-    over_time: OverTime = "mean"
-    #: The field holds "so many seconds ago"; the metric is the Unix time of that moment.
-    ago: bool = False
-
-    @property
-    def key(self) -> tuple[str, Labels]:
-        """Tells rows apart: rows of one family differ in what they fix."""
-        return self.name, self.fixed
-
-    def read(self, measurement: Measurement, measured_at: float) -> Iterator[tuple[Labels, float]]:
-        """Labels and value of each series that the measurement has; `measured_at` is a Unix time."""
-        if not self.each:
-            value = attrgetter(self.path)(measurement)
-            if value is not None:
-                yield self.fixed, round(measured_at - value) if self.ago else value
-            return
-        value_of = attrgetter(self.path)
-        for item in getattr(measurement, self.each):
-            value = value_of(item)
-            if value is not None:
-                labels = tuple((label, _label(getattr(item, field))) for label, field in self.labels)
-                yield self.fixed + labels, round(measured_at - value) if self.ago else value
-
-    def put(self, message: dict[str, Any], labels: Mapping[str, str], value: float, measured_at: float) -> None:
-        """The way back: write a sample into a heartbeat message (see `heartbeat.from_mapping`)."""
-        part = message
-        if self.each:
-            items = message.setdefault(self.each, [])
-            wanted = {field: labels[label] for label, field in self.labels if labels.get(label)}
-            part = next((item for item in items if all(item.get(field) == text for field, text in wanted.items())), {})
-            if not part:
-                part.update(wanted)
-                items.append(part)
-        *steps, last = self.path.split(".")
-        for step in steps:
-            part = part.setdefault(step, {})
-        part[last] = measured_at - value if self.ago else value
-
-
-def _label(value: Any) -> str:
-    return "" if value is None else str(value)
-
+__all__ = ["CHARTS", "HEARTBEAT_AGE", "METRICS", "UP", "Chart", "Contact", "Labels", "Metric", "families"]
 
 _SHARD: Labels = (("shard", "id"), ("model", "model"))
 _DISK: Labels = (("mount", "mount"),)
@@ -211,46 +145,18 @@ METRICS: tuple[Metric, ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Contact:
-    """One row about the contact with a node rather than about the node; its value is known at the scrape."""
-
-    name: str
-    help: str
-    unit: str
-
-
 UP = Contact("llmgw_node_up", "1 while the node's last heartbeat is at most a minute old, else 0.", "")
 HEARTBEAT_AGE = Contact("llmgw_node_heartbeat_age_seconds", "Seconds since the node's last heartbeat.", "seconds")
 
 
-@dataclass(frozen=True)
-class Chart:
-    """One chart: which series it draws and how."""
+def _models(key: str, title: str, unit: str, family: str, **more: Any) -> Chart:
+    """A line a model."""
+    return Chart(key, title, unit, (family,), by="model", starts="llmgw_shard_start_time_seconds", **more)
 
-    key: str
-    title: str
-    unit: str
-    #: Names of the families that are drawn.
-    metrics: tuple[str, ...]
-    #: The label that names a line; series that share its value are summed.
-    by: str = ""
-    #: Lines are stacked; otherwise each starts at zero.
-    stacked: bool = False
-    #: Family drawn as a dashed line: a total or a limit.
-    limit: str = ""
-    #: What the dashed line is called.
-    limit_title: str = ""
-    #: Upper end of the axis where the unit has one.
-    top: float | None = None
-    #: Drawn only on nodes that report it.
-    optional: bool = False
-    #: Series whose other labels have these values.
-    where: Labels = ()
 
-    @property
-    def families(self) -> tuple[str, ...]:
-        return self.metrics + ((self.limit,) if self.limit else ())
+def _gpus(key: str, title: str, unit: str, family: str, **more: Any) -> Chart:
+    """A line a GPU."""
+    return Chart(key, title, unit, (family,), by="gpu", optional=True, **more)
 
 
 CHARTS: tuple[Chart, ...] = (
@@ -264,9 +170,40 @@ CHARTS: tuple[Chart, ...] = (
         limit_title="total",
     ),
     Chart("load", "Load", "tasks", ("llmgw_node_load",), by="window", limit="llmgw_node_cpus", limit_title="cores"),
-    Chart("engine_cpu", "CPU by model", "cores", ("llmgw_shard_cpu_cores",), by="model", stacked=True),
-    Chart("engine_memory", "Memory by model", "bytes", ("llmgw_shard_memory_bytes",), by="model", stacked=True),
-    Chart("queue", "Requests waiting by model", "requests", ("llmgw_shard_queue_depth",), by="model"),
+    _models(
+        "engine_cpu",
+        "CPU by model",
+        "cores",
+        "llmgw_shard_cpu_cores",
+        stacked=True,
+        whole=("llmgw_node_cpu_utilization_percent", "llmgw_node_cpus"),
+        rest_title="everything else",
+    ),
+    _models("engine_memory", "Memory by model", "bytes", "llmgw_shard_memory_bytes", stacked=True),
+    _models("queue", "Requests waiting by model", "requests", "llmgw_shard_queue_depth", optional=True),
+    _models("running", "Requests running by model", "requests", "llmgw_shard_requests_running", optional=True),
+    _models(
+        "kv_cache", "KV cache used by model", "ratio", "llmgw_shard_kv_cache_usage_ratio", together="max", top=1, optional=True
+    ),
+    _models("prompt", "Prompt tokens by model", "tokens/s", "llmgw_shard_prompt_tokens_per_second", optional=True),
+    _models("generation", "Generated tokens by model", "tokens/s", "llmgw_shard_generation_tokens_per_second", optional=True),
+    _gpus("gpu", "GPU busy", "% of the time", "llmgw_node_gpu_utilization_percent", together="max", top=100),
+    _gpus("gpu_memory", "GPU memory used", "bytes", "llmgw_node_gpu_memory_used_bytes"),
+    _gpus("gpu_power", "GPU power", "W", "llmgw_node_gpu_power_watts"),
+    _gpus("gpu_temperature", "GPU temperature", "°C", "llmgw_node_gpu_temperature_celsius", together="max"),
+    Chart("disk", "Disk space left", "bytes", ("llmgw_node_disk_available_bytes",), by="mount", optional=True),
+    Chart("receive", "Network in", "bytes/s", ("llmgw_node_network_receive_bytes_per_second",), by="device", optional=True),
+    Chart("transmit", "Network out", "bytes/s", ("llmgw_node_network_transmit_bytes_per_second",), by="device", optional=True),
+    Chart(
+        "pressure",
+        "Time in which some task waited",
+        "ratio",
+        ("llmgw_node_pressure_ratio",),
+        by="resource",
+        where=(("kind", "some"),),
+        together="max",
+        optional=True,
+    ),
 )
 
 

@@ -114,7 +114,7 @@ class Store:
         self._waiting.forget(name)
 
     def fill(self, past: Iterable[tuple[Measurement, float]]) -> None:
-        """Writes measurements with their times, oldest first, as if this store had listened then. For made-up fleets.
+        """Writes measurements with their times, each node's in order, as if this store had listened. For made-up fleets.
 
         Raises sqlite3.Error.
         """
@@ -126,7 +126,7 @@ class Store:
                     taken.entries.append(Entry(measurement.node, at, self._boottime(), sample(measurement)))
                     taken.latest[measurement.node] = Latest(measurement, at, at, "", 0.0, None)
                 self._ledger.write(taken, self._now(), "")
-                self._ledger.listened_since(batch[0][1])
+                self._ledger.listened_since(min(at for _, at in batch))
 
     @property
     def dropped(self) -> int:

@@ -14,7 +14,8 @@ import pytest
 from webapp import heartbeat
 from webapp.agent import engine_scrape
 from webapp.agent.engine_metric_names import ENGINE_METRIC_NAMES, Endpoint
-from webapp.agent.engine_metrics import EngineMetrics, EngineReading, rate
+from webapp.agent.engine_metrics import EngineMetrics, EngineReading
+from webapp.agent.engine_token_rates import rate
 from webapp.measurement import Engine, Measurement, Requests
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "engine_metrics"
@@ -150,6 +151,35 @@ def test_a_counter_that_fell_is_unknown_once(start):
     assert rates == [None, None, 5.0]
 
 
+def test_tokens_that_are_counted_when_their_request_ends_are_spread_over_a_minute(start):
+    """Two requests of 600 tokens, one after the other: no silence between their ends, and no burst at them."""
+    metrics = EngineMetrics(PATIENCE, scrape=scrape_at(*(10.0 * beat for beat in range(9))))
+    fake = start()
+    rates = []
+    for count in (0, 0, 0, 600, 600, 600, 1200, 1200, 1200):
+        fake.body = f"llamacpp:tokens_predicted_total {count}\n".encode()
+        rates.append(asked_once(metrics, engine_at(fake.port, "llama.cpp")).generation_tokens_per_second)
+    assert rates == [None, 0.0, 0.0, 20.0, 15.0, 12.0, 20.0, 20.0, 20.0]
+
+
+@pytest.mark.parametrize(("running", "expected"), [(2, None), (0, 0.0)])
+def test_no_request_has_ended_is_not_no_tokens(start, running, expected):
+    metrics = EngineMetrics(PATIENCE, scrape=scrape_at(0.0, 10.0))
+    fake = start(body=f"llamacpp:tokens_predicted_total 5\nllamacpp:requests_processing {running}\n".encode())
+    asked_once(metrics, engine_at(fake.port, "llama.cpp"))
+    assert asked_once(metrics, engine_at(fake.port, "llama.cpp")).generation_tokens_per_second == expected
+
+
+def test_tokens_that_are_counted_as_they_come_are_those_since_the_reading_before(start):
+    metrics = EngineMetrics(PATIENCE, scrape=scrape_at(0.0, 10.0, 20.0))
+    fake = start()
+    rates = []
+    for count in (0, 600, 700):
+        fake.body = f"vllm:generation_tokens_total {count}\n".encode()
+        rates.append(asked_once(metrics, engine_at(fake.port)).generation_tokens_per_second)
+    assert rates == [None, 60.0, 10.0]
+
+
 def test_a_restarted_engine_has_no_earlier_reading(start):
     metrics = EngineMetrics(PATIENCE, scrape=scrape_at(100.0, 110.0))
     fake = start(body=b"llamacpp:tokens_predicted_total 100\n")
@@ -247,6 +277,12 @@ def test_an_engine_that_hangs_or_drips_is_given_up(start, fields):
     fake = start(**fields)
     reading = asked_once(metrics, engine_at(fake.port))
     assert reading.metrics_error == f"metrics: port {fake.port} did not answer within 0.2 s"
+
+
+def test_a_llama_server_whose_http_threads_are_all_busy_is_told_of(start):
+    metrics = EngineMetrics(timeout_s=0.2)
+    error = asked_once(metrics, engine_at(start(waits=True).port, "llama.cpp")).metrics_error
+    assert error.endswith("did not answer within 0.2 s; its requests may hold all of its HTTP threads, see --threads-http")
 
 
 def test_a_server_that_does_not_speak_http_is_named(metrics):
@@ -379,6 +415,7 @@ def test_an_orphan_is_not_asked_and_leaves_its_port_to_its_successor():
     ("engine", "reason"),
     [
         (engine_at(11434, "ollama"), "metrics: ollama has no metrics of its own"),
+        (engine_at(8080, "llama.cpp-router"), "metrics: a router; its models are asked on ports of their own"),
         (engine_at(None, "vllm"), "metrics: the engine's port is not known"),
         (engine_at(80, "x"), "metrics: not known for the kind 'x'"),
         (engine_at(80, None), "metrics: the kind of engine is not known"),

@@ -10,11 +10,13 @@ import socket
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from webapp.agent.clock import Clock
 from webapp.agent.declared import declared
 from webapp.agent.identity import agent_id
+from webapp.agent.install import install
 from webapp.agent.loop import LONGEST_INTERVAL_S, SHORTEST_INTERVAL_S, Heartbeats, Reporter, report_forever, report_once
 from webapp.agent.sampler import Sampler, Sensors
 from webapp.agent.sender import Sender
@@ -39,6 +41,10 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         settings = resolve(settings_table, parser.parse_args(arguments), environment)
         if not settings.server:
             raise SettingError("--server: expected the address of a control plane, such as http://127.0.0.1:8765")
+        if settings.install:
+            flags = [flag for flag in arguments if flag not in ("--install", "--once")]
+            sys.stdout.write(install(flags, running=Path(sys.argv[0])) + "\n")
+            return 0
         logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -40,12 +40,16 @@ class EngineNames:
     #: Counters.
     prompt_tokens: tuple[Sum, ...] = ()
     generation_tokens: tuple[Sum, ...] = ()
+    #: Tokens are counted when their request ends, so that their rate means something over a while only.
+    counts_at_end: bool = False
     #: Asked in this order; the next one only where the one before has no metrics.
     endpoints: tuple[Endpoint, ...] = (Endpoint(),)
     #: Labels that tell apart copies of one count, not parts of it.
     copies: tuple[str, ...] = ()
     #: How metrics are switched on.
     switch: str = ""
+    #: Why an engine of this kind that runs may not answer in time.
+    late: str = ""
     #: What this kind of engine means by a status, as (status, meaning).
     says: tuple[tuple[int, str], ...] = ()
 
@@ -96,6 +100,7 @@ ENGINE_METRIC_NAMES: dict[str, EngineNames] = {
         kv_cache=(_total("sglang:token_usage", priority=""),),
         prompt_tokens=(_total("sglang:prompt_tokens_total"),),
         generation_tokens=(_total("sglang:generation_tokens_total"),),
+        counts_at_end=True,
         copies=("pp_rank", "moe_ep_rank"),
         switch="start with --enable-metrics",
     ),
@@ -107,21 +112,26 @@ ENGINE_METRIC_NAMES: dict[str, EngineNames] = {
         kv_cache=(_total("llamacpp:kv_cache_usage_ratio"),),
         prompt_tokens=(_total("llamacpp:prompt_tokens_total"),),
         generation_tokens=(_total("llamacpp:tokens_predicted_total"),),
+        counts_at_end=True,
         switch="start with --metrics",
+        # Seen with 10 parallel requests on 2 cores: no answer until the first of them had ended.
+        late="its requests may hold all of its HTTP threads, see --threads-http",
         says=((400, "a router; its models answer on ports of their own"), (503, "the model is loading")),
     ),
-    # Tokens are counted when a request ends: sums of histograms.
+    # Tokens are sums of histograms.
     # https://huggingface.co/docs/text-generation-inference/reference/metrics
     "tgi": EngineNames(
         waiting=(_total("tgi_queue_size"),),
         running=(_total("tgi_batch_current_size"),),
         prompt_tokens=(_total("tgi_request_input_length_sum"),),
         generation_tokens=(_total("tgi_request_generated_tokens_sum"),),
+        counts_at_end=True,
         endpoints=(Endpoint(), Endpoint(port=9000)),
     ),
     "tei": EngineNames(
         waiting=(_total("te_queue_size"),),
         prompt_tokens=(_total("te_request_input_length_sum"),),
+        counts_at_end=True,
         endpoints=(Endpoint(), Endpoint(port=9000)),
     ),
     # Requests wait before the engine and inside it.
@@ -158,5 +168,8 @@ ENGINE_METRIC_NAMES: dict[str, EngineNames] = {
 
 #: Kinds that are never asked, and why.
 UNASKED: dict[str, str] = {
+    "llama.cpp-router": "a router; its models are asked on ports of their own",
+    "llama-cpp-python": "llama-cpp-python has no metrics of its own",
     "ollama": "ollama has no metrics of its own",
+    "ollama-runner": "ollama has no metrics of its own",
 }

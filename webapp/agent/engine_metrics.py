@@ -9,23 +9,22 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Callable
 
-from webapp.agent.engine_exposition import Page, Values, fullest, total
-from webapp.agent.engine_metric_names import ENGINE_METRIC_NAMES, UNASKED, Endpoint, EngineNames, Sum
+from webapp.agent.engine_exposition import Page, fullest, total
+from webapp.agent.engine_metric_names import ENGINE_METRIC_NAMES, UNASKED, Endpoint, EngineNames
 from webapp.agent.engine_scrape import ScrapeFailed, scrape
+from webapp.agent.engine_token_rates import TokenRates
 from webapp.measurement import FRESH_FOR_SECONDS, Engine, Requests
 
-#: An engine that has not answered in full by then is given up until the next round.
-TIMEOUT_SECONDS = 2.0
+#: An engine that has not answered in full by then is given up until the next round. Long, because a busy engine is
+#: slow to answer, and nothing waits for it.
+TIMEOUT_SECONDS = 5.0
 
 #: A reading is shown for the time of so many rounds, though for at least FRESH_AT_LEAST_SECONDS.
 FRESH_FOR_ROUNDS = 2
 FRESH_AT_LEAST_SECONDS = 5.0
-
-#: More tokens a second than this are a misread.
-_FASTEST = 1e9
 
 #: Engines that are asked at the same time.
 _MOST_AT_ONCE = 8
@@ -47,15 +46,6 @@ class EngineReading:
     unusable_lines: int = 0
 
 
-@dataclass(frozen=True)
-class _Counts:
-    """The token counters at one moment of the monotonic clock."""
-
-    at: float
-    prompt: Values
-    generation: Values
-
-
 @dataclass
 class _Watched:
     """One engine, as long as it is the same one."""
@@ -63,10 +53,10 @@ class _Watched:
     id: str
     names: EngineNames
     identity: tuple[object, ...]
+    rates: TokenRates
     candidates: tuple[tuple[Endpoint, int], ...] = ()
     reading: EngineReading | None = None
     at: float = 0.0
-    counts: _Counts | None = None
     is_asked: bool = False
 
 
@@ -139,7 +129,7 @@ class EngineMetrics:
         id = engine.id or ""
         one = self._watched.get(id)
         if one is None or one.identity != identity:
-            one = _Watched(id, names, identity)
+            one = _Watched(id, names, identity, TokenRates(over_a_minute=names.counts_at_end))
         reason = _reason_not_to_ask(engine)
         one.candidates = () if reason else _candidates(engine, names, engines, own_ports)
         if not one.candidates:
@@ -160,18 +150,15 @@ class EngineMetrics:
                 one = self._waiting.popleft()
                 if self._watched.get(one.id) is not one:
                     continue
-            counts = None
             try:
                 page, at = self._ask(one)
-                counts = _Counts(at, page.values(one.names.prompt_tokens), page.values(one.names.generation_tokens))
-                reading = _reading(page, one.names, one.counts, counts)
+                reading = _reading(page, at, one)
             except ScrapeFailed as error:
                 reading = EngineReading(metrics_error=f"metrics: {error}")
             except Exception as error:  # a worker must outlive whatever an engine sends
                 reading = EngineReading(metrics_error=f"metrics: {type(error).__name__} while reading them")
             with self._changed:
                 one.is_asked = False
-                one.counts = counts or one.counts
                 self._put(one, reading)
 
     def _ask(self, one: _Watched) -> tuple[Page, float]:
@@ -225,42 +212,22 @@ def _candidates(
     return tuple(found)
 
 
-def _reading(page: Page, names: EngineNames, before: _Counts | None, now: _Counts) -> EngineReading:
-    def gauge(sums: tuple[Sum, ...]) -> float | None:
-        return total(page.values(sums), names.copies)
-
-    reading = EngineReading(
-        requests=Requests(waiting=gauge(names.waiting), running=gauge(names.running)),
-        kv_cache_usage_ratio=fullest(page.values(names.kv_cache)),
-        unusable_lines=page.unusable,
-    )
+def _reading(page: Page, at: float, one: _Watched) -> EngineReading:
+    names = one.names
+    waiting = total(page.values(names.waiting), names.copies)
+    running = total(page.values(names.running), names.copies)
+    prompt_rate, generation_rate = one.rates.add(at, page.values(names.prompt_tokens), page.values(names.generation_tokens))
+    if names.counts_at_end and running:  # none has ended yet: that is not "no tokens"
+        prompt_rate, generation_rate = prompt_rate or None, generation_rate or None
+    error = None
     if page.unusable:
         lines = f"{page.unusable} line{'s' if page.unusable > 1 else ''} could not be used: {'; '.join(page.quoted)}"
-        reading = replace(reading, metrics_error=("metrics: " + lines)[:300])
-    if before is None:
-        return reading
-    elapsed_s = now.at - before.at
-    return replace(
-        reading,
-        prompt_tokens_per_second=rate(before.prompt, now.prompt, elapsed_s),
-        generation_tokens_per_second=rate(before.generation, now.generation, elapsed_s),
+        error = ("metrics: " + lines)[:300]
+    return EngineReading(
+        requests=Requests(waiting=waiting, running=running),
+        kv_cache_usage_ratio=fullest(page.values(names.kv_cache)),
+        prompt_tokens_per_second=prompt_rate,
+        generation_tokens_per_second=generation_rate,
+        metrics_error=error,
+        unusable_lines=page.unusable,
     )
-
-
-def rate(before: Values, now: Values, elapsed_s: float) -> float | None:
-    """What counters gained a second. A series that is new began at 0; one that fell or ended makes it unknown.
-
-    >>> rate({(("rank", "0"),): 10.0}, {(("rank", "0"),): 30.0, (("rank", "1"),): 5.0}, 10.0)
-    2.5
-    >>> rate({(("rank", "0"),): 10.0}, {(("rank", "0"),): 3.0}, 10.0) is None
-    True
-    """
-    if not before or not 0 < elapsed_s <= FRESH_FOR_SECONDS or not before.keys() <= now.keys():
-        return None
-    gained = 0.0
-    for labels, value in now.items():
-        earlier = before.get(labels, 0.0)
-        if value is None or earlier is None or value < earlier:
-            return None
-        gained += value - earlier
-    return gained / elapsed_s if gained / elapsed_s <= _FASTEST else None

@@ -47,7 +47,8 @@ def scrape(names: EngineNames, endpoint: Endpoint, port: int, timeout_s: float) 
             page = Page(names)
             _read(response, page)
     except socket.timeout as error:  # a name of TimeoutError since 3.10
-        raise ScrapeFailed(f"port {port} did not answer within {timeout_s:g} s") from error
+        hint = f"; {names.late}" if names.late else ""
+        raise ScrapeFailed(f"port {port} did not answer within {timeout_s:g} s{hint}") from error
     except http.client.IncompleteRead as error:
         raise ScrapeFailed("the page ended early") from error
     except http.client.HTTPException as error:

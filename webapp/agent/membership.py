@@ -40,7 +40,8 @@ class Membership:
     def __init__(self, own_pid: int) -> None:
         """`own_pid`: the agent, which is part of no engine."""
         self._own_pid = own_pid
-        self._before: dict[tuple[int, int], str] = {}
+        #: Process -> the claim that it was assigned to.
+        self._before: dict[tuple[int, int], Claim] = {}
 
     def assign(self, processes: Mapping[int, Stat], claims: Collection[Claim]) -> dict[str, list[Stat]]:
         """Members by engine, each engine there, processes by pid."""
@@ -52,13 +53,19 @@ class Membership:
         leaders = {claim.pid: claim.id for claim in claims if _leads(claim, processes)}
         nearest: dict[int, str | None] = {0: None, self._own_pid: None, **leaders}
         groups, sessions, shared = _led(claims, processes)
-        after: dict[tuple[int, int], str] = {}
+        by_id = {claim.id: claim for claim in claims}
+        by_leader = {(claim.pid, claim.start): claim.id for claim in claims}
+        after: dict[tuple[int, int], Claim] = {}
         for pid, stat in processes.items():
             if pid == self._own_pid:
                 continue
             owner = owners.get(pid) or _nearest(pid, processes, nearest)
             if owner is None:
-                owner = self._before.get((pid, stat.start)) or groups.get(stat.pgrp) or sessions.get(stat.session)
+                before = self._before.get((pid, stat.start))
+                if before:  # the id may have passed on to a new leader, beside what is left of the old one
+                    owner = by_leader.get((before.pid, before.start)) or before.id
+                else:
+                    owner = groups.get(stat.pgrp) or sessions.get(stat.session)
                 if owner is None and stat.pgrp in shared:
                     parent = processes.get(stat.ppid)
                     if (parent is None or parent.pgrp != stat.pgrp) and pid not in shared[stat.pgrp][1]:
@@ -66,7 +73,7 @@ class Membership:
                 if owner not in members:
                     continue
             members[owner].append(stat)
-            after[pid, stat.start] = owner
+            after[pid, stat.start] = by_id[owner]
         self._before = after
         for stats in members.values():
             stats.sort()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,13 +31,23 @@ def cluster(nodes: Sequence[Node], selection: Selection) -> dict[str, Any]:
 
 
 def node(node: Node) -> dict[str, Any]:
-    numbers = node.numbers
+    parts = segments(node.numbers) if node.numbers else []
     return {
         "node": node,
-        "segments": segments(numbers) if numbers else [],
+        "segments": parts,
         "rest_cores": rest_cores(node),
-        "models": engines_by_model(node),
+        "rest_memory": next((part.bytes for part in parts if part.key == "other"), None),
+        "pressures": pressures(node),
     }
+
+
+def pressures(node: Node) -> list[tuple[str, float, float | None]]:
+    """Resource, and the shares of time in which some and in which all tasks waited for it."""
+    if node.numbers is None:
+        return []
+    told = node.numbers.pressure
+    rows = [("CPU", told.cpu_some, None), ("memory", told.memory_some, told.memory_full), ("I/O", told.io_some, told.io_full)]
+    return [(resource, some, full) for resource, some, full in rows if some is not None]
 
 
 def rest_cores(node: Node) -> float | None:
@@ -48,12 +57,6 @@ def rest_cores(node: Node) -> float | None:
     if numbers is None or busy is None or any(engine.cpu_cores is None for engine in numbers.engines):
         return None
     return max(0.0, busy - sum(engine.cpu_cores or 0.0 for engine in numbers.engines))
-
-
-def engines_by_model(node: Node) -> list[tuple[str, int]]:
-    """Models with their number of engines, by name; an engine without a model counts under its id."""
-    engines = node.numbers.engines if node.numbers else ()
-    return sorted(Counter(engine.model or engine.id or "" for engine in engines).items())
 
 
 def range_name(query: Mapping[str, str]) -> str:

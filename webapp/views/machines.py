@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
 
 from flask import Blueprint, Request, Response, jsonify, request
 from flask.typing import ResponseReturnValue
 
-from webapp import __version__, exposition, heartbeat
+from webapp import __version__, exposition, heartbeat, zipapp
 from webapp.heartbeat import LARGEST_BODY_BYTES, HeartbeatRefused
 from webapp.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
+
+
+class PackedAgent(NamedTuple):
+    """agent.pyz and its SHA-256."""
+
+    content: bytes
+    digest: str
+
+
+@cache
+def packed_agent() -> PackedAgent:
+    """Built at first use: the installed package does not change while it runs."""
+    content = zipapp.build()
+    return PackedAgent(content, hashlib.sha256(content).hexdigest())
 
 
 class BodyTooLarge(Exception):
@@ -51,6 +68,13 @@ def blueprint(registry: Registry, interval_s: float, problems: Callable[[], Sequ
         openmetrics = "application/openmetrics-text" in request.headers.get("Accept", "")
         body = exposition.text(registry.nodes(), counters, openmetrics=openmetrics)
         return Response(body, content_type=exposition.OPENMETRICS if openmetrics else exposition.TEXT)
+
+    @machines.get("/agent.pyz")
+    def agent() -> ResponseReturnValue:
+        """The agent for a node to fetch and run; its digest stands on the page Add a node."""
+        answer = Response(packed_agent().content, content_type="application/zip")
+        answer.headers["Content-Disposition"] = "attachment; filename=agent.pyz"
+        return answer
 
     @machines.get("/healthz")
     def health() -> ResponseReturnValue:

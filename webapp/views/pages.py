@@ -11,6 +11,7 @@ from webapp.history import RANGES
 from webapp.nodes import Fleet
 from webapp.selection import Selection, models_of
 from webapp.views import blocks
+from webapp.views.machines import packed_agent
 
 
 def blueprint(fleet: Fleet, notices: Callable[[], list[str]]) -> Blueprint:
@@ -38,6 +39,7 @@ def blueprint(fleet: Fleet, notices: Callable[[], list[str]]) -> Blueprint:
 
     @pages.get("/add")
     def add() -> ResponseReturnValue:
-        return render_template("add.html", server=request.host_url.rstrip("/"), notices=notices())
+        server = url_for("pages.cluster", _external=True).rstrip("/")
+        return render_template("add.html", server=server, digest=packed_agent().digest, notices=notices())
 
     return pages

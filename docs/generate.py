@@ -1,0 +1,85 @@
+"""Print the reference pages from the tables: `python docs/generate.py` writes docs/metrics.md and docs/configuration.md."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from webapp import measurement
+from webapp.config import COMMANDS, SETTINGS
+from webapp.metrics import CHARTS, HEARTBEAT_AGE, METRICS, UP, Metric
+
+DOCS = Path(__file__).parent
+
+
+def metrics_page() -> str:
+    """One row a metric, from `webapp/metrics.py` and `webapp/measurement.py`."""
+    rows = "\n".join(
+        f"| `{metric.name}{_labels(metric)}` | {metric.unit or '0 or 1'} | {metric.help} | {_source(metric)} |" for metric in METRICS
+    )
+    charts = "\n".join(f"| {chart.title} | {', '.join(f'`{name}`' for name in chart.families)} |" for chart in CHARTS)
+    return f"""# Metrics
+
+Printed from `webapp/metrics.py`; `make docs` renews it. All are gauges without timestamps, labelled with `node`; a measurement over a
+minute old is left out. An engine is called by its historical name, shard.
+
+| metric | unit | what | source |
+|---|---|---|---|
+| `{UP.name}` | 0 or 1 | {UP.help} | the control plane's clock |
+| `{HEARTBEAT_AGE.name}` | {HEARTBEAT_AGE.unit} | {HEARTBEAT_AGE.help} | the control plane's clock |
+{rows}
+
+## Charts
+
+| chart | metrics |
+|---|---|
+{charts}
+
+## The control plane itself
+
+`enginehouse_heartbeats_total{{outcome}}` counts heartbeats by what became of them, `enginehouse_rejected_fields_total{{field}}` the fields that
+could not be used.
+"""
+
+
+def _labels(metric: Metric) -> str:
+    written = [f'{label}="{value}"' for label, value in metric.fixed] + [label for label, _ in metric.labels]
+    return "{" + ", ".join(written) + "}" if written else ""
+
+
+def _source(metric: Metric) -> str:
+    owner: type = measurement.Measurement
+    *steps, last = ([metric.each] if metric.each else []) + metric.path.split(".")
+    for step in steps:
+        owner = next(item for item in dataclasses.fields(owner) if item.name == step).metadata["kind"].of
+    return str(next(item for item in dataclasses.fields(owner) if item.name == last).metadata["kind"].source).replace("|", "\\|")
+
+
+def configuration_page() -> str:
+    """One row a setting, from `webapp/config.py`."""
+    rows = "\n".join(
+        f"| {f'`{s.flag}`' if not s.file_only else 'file only'} | `{s.name}` | {s.kind.wanted} | {s.default_text} | {s.help} | {', '.join(s.commands)} |"
+        for s in SETTINGS
+    ).replace("|off", "\\|off")
+    commands = "\n".join(f"| `enginehouse {name}` | {help} |" for name, help in COMMANDS.items())
+    return f"""# Configuration
+
+Printed from `webapp/config.py`; `make docs` renews it. A flag comes before its environment variable (`ENGINEHOUSE_` and the name in
+capitals), that before the TOML file named by `--config`, that before the default. A value that can't be used stops the command with one
+line that says what came and what was wanted, and exit code 2.
+
+| command | what it does |
+|---|---|
+{commands}
+
+| flag | name in the file | value | default | what | commands |
+|---|---|---|---|---|---|
+{rows}
+"""
+
+
+PAGES = {"metrics.md": metrics_page, "configuration.md": configuration_page}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page(), "utf-8")
