@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from webapp.metrics import HEARTBEAT_AGE, Labels, Metric, OverTime
+from webapp.lens import Labels, Metric, OverTime
+from webapp.metrics import HEARTBEAT_AGE
 from webapp.promql import duration, selector
 
 
