@@ -93,6 +93,20 @@ def planes_url(recording: Recording, tmp_path_factory: pytest.TempPathFactory) -
         yield url
 
 
+@pytest.fixture(scope="session")
+def deaf_url(recording: Recording, samples: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Prometheus that was down for five minutes, half an hour after the start."""
+    directory = tmp_path_factory.mktemp("deaf")
+    start = recording.start + 1800
+    kept = {
+        name: [line for line in lines if not start < float(line.rpartition(" ")[2]) < start + 300]
+        for name, lines in samples.items()
+    }
+    backfill(kept, directory)
+    with prometheus(directory) as url:
+        yield url
+
+
 def exposed(text: str, target: str, times: Iterable[float]) -> dict[str, list[str]]:
     """A metrics page as if it were scraped at `times` with the labels `target`; every counter grows steadily."""
     found: dict[str, list[str]] = {}
