@@ -17,7 +17,7 @@ from webapp.embedded import EmbeddedHistory
 from webapp.history import History
 from webapp.managed_prometheus import SCRAPE_SECONDS, ManagedPrometheus
 from webapp.nodes import Fleet
-from webapp.palette import colour_index
+from webapp.palette import colour_index, on_dark
 from webapp.registry import Registry
 from webapp.selection import Selection
 from webapp.settings import SettingError
@@ -148,5 +148,5 @@ def _teach_templates(app: Flask, demo: bool) -> None:
         app.jinja_env.filters[function.__name__] = function
     app.jinja_env.filters["bytes"] = formats.bytes_
     app.jinja_env.globals.update(
-        gauges=gauges, waiting=waiting, version=__version__, demo=demo, Selection=Selection, now=time.time
+        gauges=gauges, waiting=waiting, version=__version__, demo=demo, Selection=Selection, now=time.time, dark_colours=on_dark()
     )

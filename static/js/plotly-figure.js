@@ -17,6 +17,15 @@
     };
   };
 
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+
+  // A figure comes in light colours; the list around it says which to replace on a dark page.
+  const recoloured = (text, list) => {
+    if (!dark.matches || !list) return text;
+    const replacements = JSON.parse(list);
+    return text.replace(/#[0-9a-f]{6}/g, (found) => replacements[found] ?? found);
+  };
+
   class PlotlyFigure extends HTMLElement {
     static observedAttributes = ["figure"];
 
@@ -42,7 +51,7 @@
     draw() {
       const text = this.getAttribute("figure");
       if (!text) return;
-      const { data, layout } = JSON.parse(text);
+      const { data, layout } = JSON.parse(recoloured(text, this.closest("[data-dark]")?.dataset.dark));
       Plotly.react(this.canvas, data, { ...themed(layout), width: this.clientWidth, height: this.clientHeight }, CONFIG);
       if (this.drawn) return;
       this.drawn = true;
@@ -77,5 +86,5 @@
   }
   customElements.define("plotly-figure", PlotlyFigure);
 
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => figures.forEach((figure) => figure.draw()));
+  dark.addEventListener("change", () => figures.forEach((figure) => figure.draw()));
 })();
