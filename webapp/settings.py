@@ -144,11 +144,6 @@ def _url(value: Any) -> str:
 
 
 def _header(value: Any) -> tuple[str, str]:
-    """Name and value of an HTTP header.
-
-    >>> _header("X-Scope-OrgID: tenant-1")
-    ('X-Scope-OrgID', 'tenant-1')
-    """
     name, colon, text = _text(value).partition(":")
     text.encode("latin-1")
     if not colon or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or any(ord(sign) < 32 for sign in text.strip()):
@@ -157,11 +152,6 @@ def _header(value: Any) -> tuple[str, str]:
 
 
 def _parameter(value: Any) -> tuple[str, str]:
-    """Name and value of a query parameter.
-
-    >>> _parameter("nocache=1")
-    ('nocache', '1')
-    """
     name, equals, text = _text(value).partition("=")
     if not name or not equals:
         raise ValueError
