@@ -19,7 +19,7 @@ from urllib3.util import Retry
 from webapp.fields import printable
 from webapp.history import HistoryUnavailable, Range
 from webapp.promhttp import Access, PrometheusSession
-from webapp.promql import joined
+from webapp.promql import LONGEST_QUERY, joined
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class PrometheusServer:
         """As `query`, for many marked expressions; see `promql.joined`."""
         return _together(self.query(promql, at) for promql in joined(terms))
 
-    def query_range_all(self, terms: Iterable[tuple[str, str]], range: Range) -> Result:
-        """As `query_range`, for many marked expressions; see `promql.joined`."""
-        return _together(self.query_range(promql, range) for promql in joined(terms))
+    def query_range_all(self, terms: Iterable[tuple[str, str]], range: Range, *, apart: bool = False) -> Result:
+        """As `query_range`, for many marked expressions; see `promql.joined`. `apart`: a query each."""
+        return _together(self.query_range(promql, range) for promql in joined(terms, 0 if apart else LONGEST_QUERY))
 
     def graph_url(self, promql: str, range: Range) -> str:
         """Where the server's own pages draw a query over a range."""

@@ -6,7 +6,7 @@ https://prometheus.io/docs/prometheus/latest/querying/basics/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from webapp.fields import printable
 from webapp.metrics import Labels
@@ -68,16 +68,26 @@ def joined(terms: Iterable[tuple[str, str]], longest: int = LONGEST_QUERY) -> It
     A query is at most `longest` characters long, unless one term alone is longer.
 
     >>> list(joined([("0", "a"), ("1", "b")]))
-    ['label_replace(a, "row", "0", "", "") or label_replace(b, "row", "1", "", "")']
+    ['(label_replace(a, "row", "0", "", "") or label_replace(b, "row", "1", "", ""))']
     >>> len(list(joined([("0", "a"), ("1", "b")], longest=50)))
     2
     """
-    query = ""
+    batch: list[str] = []
+    length = 0
     for mark, promql in terms:
         term = f'label_replace({promql}, "{MARK}", {quoted(mark)}, "", "")'
-        if query and len(query) + len(term) + 4 > longest:
-            yield query
-            query = ""
-        query = f"{query} or {term}" if query else term
-    if query:
-        yield query
+        if batch and length + len(term) > longest:
+            yield _either(batch)
+            batch, length = [], 0
+        batch.append(term)
+        length += len(term) + len("( or )")
+    if batch:
+        yield _either(batch)
+
+
+def _either(terms: Sequence[str]) -> str:
+    # In halves of halves: a chain would copy what it has found once for each further term.
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return f"({_either(terms[:middle])} or {_either(terms[middle:])})"
