@@ -15,6 +15,7 @@ from typing import Any
 from webapp.copies import Copies, Copy, Renewal
 from webapp.heartbeat import HeartbeatRefused, Reading, from_mapping
 from webapp.history import HistoryUnavailable
+from webapp.measurement import FRESH_FOR_SECONDS
 from webapp.metrics import METRICS
 from webapp.nodes import USUAL_INTERVAL_SECONDS, Node, state
 from webapp.promapi import PrometheusServer
@@ -23,7 +24,7 @@ from webapp.promql import MARK
 from webapp.vocabulary import Scope, Vocabulary, Window
 
 #: The fleet is asked for again after this time.
-FRESH_FOR_SECONDS = 5.0
+ASKED_EVERY_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class Told:
     at: float
     readings: Mapping[str, Reading]
     heard: Mapping[str, float]
-    scrape_interval: float
+    #: Seconds of the past of which the server tells nothing yet.
+    unseen: float
     warnings: tuple[str, ...] = ()
 
 
@@ -89,7 +91,7 @@ class PrometheusFleet:
     def _told(self) -> Copy[Told] | HistoryUnavailable:
         now = self._clock()
         if self._at is None:
-            key, is_fresh = None, lambda told: now - told.at <= FRESH_FOR_SECONDS
+            key, is_fresh = None, lambda told: now - told.at <= ASKED_EVERY_SECONDS
         else:
             key, is_fresh = self._at, lambda told: True
         try:
@@ -110,14 +112,19 @@ class PrometheusFleet:
         heard_by = self._vocabulary.heard(Scope())
         # A node that no server shows any more was still there a moment ago.
         before = f"max_over_time({heard_by}[{_REMEMBERED}])"
-        asked = [("heard", f"({heard_by} or {before})"), *((mark, term.promql) for mark, (_, term) in terms.items())]
+        contact = [("heard", f"({heard_by} or {before})"), ("scraped", self._vocabulary.scraped(Scope()))]
+        asked = [*contact, *((mark, term.promql) for mark, (_, term) in terms.items())]
         result = self._server.query_all(asked, at)
         heard: dict[str, float] = {}
+        scraped = at
         for series in result.series:
+            last = series.samples[-1][1] if series.samples else None
+            if last is None:
+                continue
+            if series.labels.get(MARK) == "scraped":
+                scraped = last
             if series.labels.get(MARK) == "heard" and (name := self._vocabulary.node(series.labels)):
-                last = series.samples[-1][1] if series.samples else None
-                if last is not None:
-                    heard[name] = max(last, heard.get(name, last))
+                heard[name] = max(last, heard.get(name, last))
         messages: dict[str, dict[str, Any]] = {name: {"node": name} for name in heard}
         for series in result.series:
             metric, term = terms.get(series.labels.get(MARK, ""), (None, None))
@@ -131,19 +138,20 @@ class PrometheusFleet:
             if fields and metric.each:
                 _describe(messages[name][metric.each], labels.get("shard", ""), fields)
         readings = _read(messages)
-        told = Told(at, readings, {name: heard[name] for name in readings}, interval, result.warnings)
+        unseen = min(FRESH_FOR_SECONDS, max(interval, at - scraped))
+        told = Told(at, readings, {name: heard[name] for name in readings}, unseen, result.warnings)
         return Renewal(told, good=not result.warnings)
 
     def _node(self, name: str, told: Told) -> Node:
         now = self._clock() if self._at is None else self._at
         reading = told.readings[name]
         silence = max(0.0, now - told.heard[name])
-        # What came since the last scrape is not known yet: it is taken to have come.
-        unseen = told.scrape_interval
+        # What came since the last scrape is not known yet: it is taken to have come. VictoriaMetrics holds the
+        # newest 30 s back besides.
         return Node(
             name=name,
             measurement=reading.measurement,
-            state=state(max(0.0, silence - unseen), USUAL_INTERVAL_SECONDS),
+            state=state(max(0.0, silence - told.unseen), USUAL_INTERVAL_SECONDS),
             heard_s=silence,
             measured_s=silence,
             heard_at=told.heard[name],
@@ -154,7 +162,7 @@ class PrometheusFleet:
 
 
 #: How long a node is remembered that no server shows any more, and how finely.
-_REMEMBERED = "15m:30s"
+_REMEMBERED = "1h:1m"
 
 
 def _describe(items: list[dict[str, Any]], id: str, fields: Mapping[str, Any]) -> None:

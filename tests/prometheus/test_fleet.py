@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
-from tests.history_contract import BUSY, ENDED, HOSTILE, LATE, SILENT, Recording
+from tests.history_contract import BUSY, ENDED, HOSTILE, LATE, SILENT, Recording, record
+from tests.prometheus.conftest import import_into_victoria, scraped
+from tests.prometheus.promlab import victoria_metrics
 from tests.prometheus.test_copies import Clock, at_once
 from webapp.copies import Copies
 from webapp.history import HistoryUnavailable
@@ -144,3 +149,16 @@ def test_a_cluster_page_costs_one_query_in_five_seconds(url: str, clock: Clock) 
     clock.advance(6)
     fleet.nodes()
     assert server.asked == asked + 1
+
+
+def test_a_server_that_holds_the_newest_samples_back_makes_no_node_late(tmp_path: Path) -> None:
+    """VictoriaMetrics answers with what it knew 30 s ago."""
+    recording = record(time.time(), hours=0.1)
+    clock = Clock()
+    with victoria_metrics(tmp_path) as url:
+        import_into_victoria(scraped(recording), url)
+        clock.now = time.time()
+        node = fleet_of(PrometheusServer(access(url)), clock).node(BUSY)
+    assert node is not None
+    assert node.heard_s > 29
+    assert (node.state, node.numbers is not None) == ("fresh", True)

@@ -122,3 +122,13 @@ def test_rules_of_the_estate_come_from_the_file(tmp_path: Path) -> None:
     given = settings(config=str(tmp_path / "enginehouse.toml"))
     with pytest.raises(SettingError, match="estate: node is none of"):
         connect(given, given.prometheus)
+
+
+def test_the_file_in_the_documentation_is_taken(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "prometheus.md").read_text("utf-8")
+    (tmp_path / "enginehouse.toml").write_text(page.split("```toml\n")[1].split("```")[0])
+    given = settings(config=str(tmp_path / "enginehouse.toml"))
+    words = connect(given, given.prometheus).queries._vocabulary
+    assert isinstance(words, Estate)
+    assert dict(words.groups) == {"VLLM::EngineCor": ("vllm-8000", "llama-3.1-8b")}
+    assert [word.labels for word in words.words if word.metric == ("llmgw_node_disk_bytes", ())] == [(("mount", "path"),)]
