@@ -16,16 +16,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.history_contract import BUSY, record  # noqa: E402
-from tests.prometheus.conftest import backfill, scraped  # noqa: E402
-from tests.prometheus.promlab import prometheus  # noqa: E402
-from webapp.copies import Copies  # noqa: E402
-from webapp.history import Range  # noqa: E402
-from webapp.metrics import CHARTS, METRICS  # noqa: E402
-from webapp.promapi import PrometheusServer, Result  # noqa: E402
-from webapp.prometheus import PrometheusHistory  # noqa: E402
-from webapp.promhttp import access  # noqa: E402
-from webapp.shared_history import SharedHistory  # noqa: E402
+from tests.history_contract import BUSY, record
+from tests.prometheus.conftest import backfill, scraped
+from tests.prometheus.promlab import prometheus
+from webapp.copies import Copies
+from webapp.history import Range
+from webapp.metrics import CHARTS, METRICS
+from webapp.promapi import PrometheusServer, Result
+from webapp.prometheus import PrometheusHistory
+from webapp.promhttp import access
+from webapp.shared_history import SharedHistory
 
 CHARTED = [metric for metric in METRICS if any(metric.name in chart.families for chart in CHARTS)]
 
