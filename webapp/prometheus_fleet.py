@@ -102,7 +102,7 @@ class PrometheusFleet:
     def _ask(self) -> Renewal[Told]:
         at = self._clock() if self._at is None else self._at
         interval = self._history.scrape_interval(at)
-        window = Window(0, max(30.0, 2 * interval), latest=True)
+        window = Window(0, max(FRESH_FOR_SECONDS, 2 * interval), latest=True)
         terms = {
             str(index): (metric, term)
             for index, (metric, term) in enumerate(

@@ -91,8 +91,10 @@ class Heartbeats:
         if scope.model and metric.each != "engines":
             return ()
         kept = ("node", *(name for name, _ in metric.fixed), *(name for name, _ in metric.labels))
-        function, time = window.over(metric.over_time)
-        samples = f"{function}({selector(metric.name, scope.labels + metric.fixed, self.extra)}[{time}])"
+        samples = selector(metric.name, scope.labels + metric.fixed, self.extra)
+        if not window.latest:  # else what the server holds to be there is there: it knows of scrapes without the series
+            function, time = window.over(metric.over_time)
+            samples = f"{function}({samples}[{time}])"
         # Replicas of Prometheus and of the control plane tell the same series once each.
         promql = f"max by ({', '.join(kept)}) ({samples})"
         return (Term(promql, lambda labels: tuple((name, labels.get(name, "")) for name in kept)),)

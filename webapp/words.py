@@ -51,7 +51,7 @@ def rate(name: str, by: str = "$node", more: str = "") -> str:
 # A file system in memory, or one that shows another one again, is no disk.
 _DISKS = 'fstype!~"tmpfs|ramfs|overlay|squashfs|nsfs|fuse.*|autofs|rootfs", '
 # Traffic of these passes a physical device as well.
-_DEVICES = 'device!~"lo|veth.*|docker.*|br-.*|virbr.*|cali.*|flannel.*|cni.*|tun.*|tap.*|dummy.*", '
+_DEVICES = 'device!~"lo|veth.*|docker.*|br-.*|virbr.*|cali.*|flannel.*|cni.*|tun.*|tap.*|dummy.*|ifb.*", '
 
 _AVAILABLE = (
     f"({gauge('node_memory_MemAvailable_bytes')} or "
