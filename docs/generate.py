@@ -50,7 +50,8 @@ def _labels(metric: Metric) -> str:
 
 def _source(metric: Metric) -> str:
     owner: type = measurement.Measurement
-    *steps, last = ([metric.each] if metric.each else []) + metric.path.split(".")
+    path = metric.stands_for[0] if metric.stands_for else metric.path
+    *steps, last = ([metric.each] if metric.each else []) + path.split(".")
     for step in steps:
         owner = next(item for item in dataclasses.fields(owner) if item.name == step).metadata["kind"].of
     return str(next(item for item in dataclasses.fields(owner) if item.name == last).metadata["kind"].source).replace("|", "\\|")

@@ -18,11 +18,28 @@ Read in this order; each module imports only what stands above it:
     store         what survives a restart: all of these
     history       what the charts ask for
     embedded      the history in the store
+    ranges        grids of times that viewers share
+    promql        PromQL as text
+    boundedhttp   HTTP connections that end in time
+    promanswer    what a Prometheus-compatible server said, or what stood in its place
+    promhttp      the way to such a server
+    promapi       queries and their answers
+    vocabulary    which PromQL gives each metric: our own words
+    words         the words of node_exporter and its like
+    engine_words  the words of the engines themselves
+    estate        a vocabulary made of these, and of the operator's rules
+    prometheus    the history from Prometheus
+    copies        last good copies of what a slow source says
+    shared_history    one answer for all viewers
+    prometheus_fleet  the fleet from Prometheus
+    alerts        alerts that fire, by node and engine
     palette       the colour of a model
     exposition    the fleet as Prometheus text
     charts        a chart and its series as a plotly figure
     settings      how a setting is read from flag, environment and file
     config        which settings there are
+    connection    all that is asked of Prometheus, built from the settings
+    managed_prometheus  a Prometheus of our own
     app           builds all of the above and hands it to the views
     cli           the commands
 

@@ -12,9 +12,11 @@ from flask import Flask
 from htmx_flask import Htmx
 
 from webapp import __version__, exposition, formats, gauges
+from webapp.connection import Connection, connect
 from webapp.embedded import EmbeddedHistory
 from webapp.events import Events
 from webapp.history import History
+from webapp.managed_prometheus import SCRAPE_SECONDS, ManagedPrometheus
 from webapp.measurement import Measurement
 from webapp.nodes import Fleet
 from webapp.palette import colour_index, on_dark
@@ -83,12 +85,13 @@ class ControlPlane:
             self._keep_house()
 
 
-def build(settings: SimpleNamespace, *, demo: bool = False) -> ControlPlane:
-    """What `settings` ask for (see `config`). Raises SettingError, StoreUnusable."""
+def build(settings: SimpleNamespace, *, demo: bool = False, prometheus: ManagedPrometheus | None = None) -> ControlPlane:
+    """What `settings` ask for (see `config`), with a Prometheus of our own perhaps. Raises SettingError, StoreUnusable."""
     if not 1 <= settings.heartbeat_interval <= 20:
         raise SettingError(f"heartbeat_interval={settings.heartbeat_interval:g}: expected 1 to 20 seconds")
     if settings.keep_hours < 6:
         raise SettingError(f"keep_hours={settings.keep_hours:g}: expected at least 6 hours")
+    connection = None if demo else _connection(settings, prometheus)
     store = Store(settings.data_dir and settings.data_dir / "history.sqlite", keep_seconds=settings.keep_hours * 3600)
     history = EmbeddedHistory(store)
     trends, events = Trends(), Events(time.time)
@@ -112,10 +115,31 @@ def build(settings: SimpleNamespace, *, demo: bool = False) -> ControlPlane:
     def notices() -> list[str]:
         return [sentence for sentence in (store.notice, store.problem) if sentence]
 
+    charted: History = connection.history if connection else history
+    prometheus_fleet = connection.fleet if connection and settings.fleet == "prometheus" else None
     app = create_app(
-        registry, history, trends=trends, events=events, interval_s=settings.heartbeat_interval, notices=notices, demo=demo
+        registry,
+        charted,
+        fleet=prometheus_fleet,
+        trends=trends,
+        events=events,
+        interval_s=settings.heartbeat_interval,
+        notices=lambda: [*notices(), *(prometheus_fleet.notices() if prometheus_fleet else ())],
+        demo=demo,
     )
     return ControlPlane(app, registry, store, trends, events, history, keep_house)
+
+
+def _connection(settings: SimpleNamespace, managed: ManagedPrometheus | None) -> Connection | None:
+    if managed is not None and settings.prometheus is not None:
+        raise SettingError("with_prometheus and prometheus: expected one of them")
+    if managed is not None:
+        return connect(settings, managed.url, scrape_interval=SCRAPE_SECONDS)
+    if settings.prometheus is not None:
+        return connect(settings, settings.prometheus)
+    if settings.fleet == "prometheus":
+        raise SettingError("fleet=prometheus: expected --prometheus too, which says where it is")
+    return None
 
 
 def create_app(

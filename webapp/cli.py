@@ -21,6 +21,7 @@ from webapp.app import ControlPlane, build
 from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
 from webapp.heartbeat import LARGEST_BODY_BYTES
+from webapp.managed_prometheus import CannotManage, ManagedPrometheus
 from webapp.settings import SettingError, add_flags, resolve
 from webapp.store import StoreUnusable
 
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.
         settings = resolve(settings_of(flags.command), flags, environment)
         logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
         return _COMMANDS[flags.command](settings, flags)
-    except (SettingError, StoreUnusable, CannotStart) as error:
+    except (SettingError, StoreUnusable, CannotStart, CannotManage) as error:
         print(f"enginehouse {flags.command}: {error}", file=sys.stderr)
         return 2
 
@@ -59,8 +60,9 @@ def _serve(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
 
 
 def _up(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
-    with build(settings) as plane:
-        children: list[Child] = []
+    prometheus = ManagedPrometheus(settings.data_dir) if settings.with_prometheus else None
+    with build(settings, prometheus=prometheus) as plane:
+        children: list[Child | ManagedPrometheus] = []
 
         def ready(url: str) -> None:
             # A child of its own, that reports over HTTP exactly as a remote agent does.
@@ -68,6 +70,9 @@ def _up(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
             agent = Child("the agent", command)
             agent.start()
             children.append(agent)
+            if prometheus is not None:
+                prometheus.start(url.removeprefix("http://"))
+                children.append(prometheus)
             print(f"Enginehouse is at {url}\nThis machine's first numbers appear within seconds. Ctrl-C stops it.", flush=True)
 
         try:

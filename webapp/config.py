@@ -9,7 +9,22 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from webapp.settings import ADDRESS, COUNT, HOURS, PATH, SECONDS, SWITCH, TABLE, TABLES, TEXT, URL, Setting, choice
+from webapp.settings import (
+    ADDRESS,
+    COUNT,
+    HEADER,
+    HOURS,
+    PARAMETER,
+    PATH,
+    SECONDS,
+    SWITCH,
+    TABLE,
+    TABLES,
+    TEXT,
+    URL,
+    Setting,
+    choice,
+)
 
 #: Command -> what it does, as `--help` says it.
 COMMANDS = {
@@ -28,6 +43,7 @@ def default_data_dir() -> Path:
 
 _SERVERS = ("up", "serve", "demo")
 _AGENTS = ("up", "agent")
+_PLANES = ("up", "serve")
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("config", None, PATH, "TOML file with any of these settings", ("up", "serve", "agent")),
@@ -42,6 +58,35 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "heartbeat_interval", 10.0, SECONDS, "seconds between heartbeats that the control plane asks for; at most 20", _SERVERS
     ),
+    # history from Prometheus, or a server that speaks its HTTP API
+    Setting("prometheus", None, URL, "Prometheus, or a server that speaks its HTTP API, to take the charts from", _PLANES),
+    Setting("with_prometheus", False, SWITCH, "start a Prometheus of our own and take the charts from it", ("up",)),
+    Setting("prometheus_timeout", 3.0, SECONDS, "seconds that a query may take", _PLANES),
+    Setting("prometheus_username", None, TEXT, "user name for HTTP basic authentication", _PLANES),
+    Setting("prometheus_password_file", None, PATH, "file with the password for it", _PLANES),
+    Setting("prometheus_token_file", None, PATH, "file with a bearer token; read anew for each query", _PLANES),
+    Setting("prometheus_header", (), HEADER, "HTTP header of each query; may be given more than once", _PLANES, many=True),
+    Setting(
+        "prometheus_parameter",
+        (),
+        PARAMETER,
+        "added to the address of each query; may be given more than once",
+        _PLANES,
+        many=True,
+    ),
+    Setting("prometheus_ca_file", None, PATH, "file with the authorities that may sign its certificate", _PLANES),
+    Setting("prometheus_insecure", False, SWITCH, "accept any certificate", _PLANES),
+    Setting("prometheus_selector", None, TEXT, 'matchers that every selector carries, such as cluster="eu"', _PLANES),
+    Setting("prometheus_scrape_interval", None, SECONDS, "seconds between scrapes; none: told from the samples", _PLANES),
+    Setting(
+        "vocabulary",
+        "enginehouse",
+        choice("enginehouse", "node_exporter"),
+        "whose metric names the queries use: ours, or those of node_exporter, GPU exporters and the engines",
+        _PLANES,
+    ),
+    Setting("estate", {}, TABLE, "rows and rules that change the vocabulary; see docs/prometheus.md", _PLANES, file_only=True),
+    Setting("fleet", "heartbeats", choice("heartbeats", "prometheus"), "where the nodes on the pages come from", _PLANES),
     # the agent
     Setting("server", (), URL, "control plane to report to; may be given more than once", ("agent",), many=True),
     Setting("node", None, TEXT, "name of this node (default: its host name)", _AGENTS),

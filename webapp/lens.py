@@ -34,6 +34,8 @@ class Metric:
     over_time: OverTime = "mean"
     #: The field holds "so many seconds ago"; the metric is the Unix time of that moment.
     ago: bool = False
+    #: Field and text that a sample of 1 stands for, where the path leads to a property.
+    stands_for: tuple[str, str] | tuple[()] = ()
 
     @property
     def key(self) -> tuple[str, Labels]:
@@ -64,6 +66,11 @@ class Metric:
             if not part:
                 part.update(wanted)
                 items.append(part)
+        if self.stands_for:
+            if value == 1:
+                field, text = self.stands_for
+                part[field] = text
+            return
         *steps, last = self.path.split(".")
         for step in steps:
             part = part.setdefault(step, {})

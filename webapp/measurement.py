@@ -177,6 +177,19 @@ class Engine:
     metrics_error: str | None = text("why the engine's own metrics could not be read", 300)
     members: tuple[Process, ...] = parts(Process, ("pid",), 64)
 
+    @property
+    def is_running(self) -> int | None:
+        """1, or None: a state that it is not in has no series."""
+        return 1 if self.state == "running" else None
+
+    @property
+    def is_orphaned(self) -> int | None:
+        return 1 if self.state == "orphaned" else None
+
+    @property
+    def is_dead(self) -> int | None:
+        return 1 if self.state == "dead" else None
+
 
 @dataclass(frozen=True)
 class Measurement:

@@ -13,6 +13,7 @@ import difflib
 import importlib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,8 @@ class Kind:
     wanted: str
     #: Shown in --help for the value.
     metavar: str
+    #: What was given never stands in a message.
+    secret: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,21 @@ def _url(value: Any) -> str:
     return url
 
 
+def _header(value: Any) -> tuple[str, str]:
+    name, colon, text = _text(value).partition(":")
+    text.encode("latin-1")
+    if not colon or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or any(ord(sign) < 32 for sign in text.strip()):
+        raise ValueError
+    return name, text.strip()
+
+
+def _parameter(value: Any) -> tuple[str, str]:
+    name, equals, text = _text(value).partition("=")
+    if not name or not equals:
+        raise ValueError
+    return name, text
+
+
 def _table(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError
@@ -161,6 +179,8 @@ COUNT = Kind(_whole, "a whole number, such as 20", "N")
 SWITCH = Kind(_switch, "on or off", "on|off")
 ADDRESS = Kind(_address, "HOST:PORT, such as 127.0.0.1:8765", "HOST:PORT")
 URL = Kind(_url, "an address such as http://127.0.0.1:8765", "URL")
+HEADER = Kind(_header, "NAME: VALUE, such as X-Scope-OrgID: tenant-1", "HEADER", secret=True)
+PARAMETER = Kind(_parameter, "NAME=VALUE, such as nocache=1", "NAME=VALUE", secret=True)
 TABLE = Kind(_table, "a table of texts", "")
 TABLES = Kind(_tables, "a list of tables", "")
 
@@ -224,12 +244,19 @@ def make(kind: Kind, given: Any, place: str) -> Any:
     """The value that `given` stands for. Raises SettingError, which names `place`."""
     try:
         return kind.make(given)
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
-        raise SettingError(f"{place}={shown(given)}: expected {kind.wanted}") from error
+    except (ValueError, TypeError, KeyError, OverflowError):
+        # Not `from error`: its text may quote what was given.
+        raise SettingError(f"{place}={'…' if kind.secret else shown(given)}: expected {kind.wanted}") from None
 
 
 def shown(given: Any) -> str:
+    """What was given, on one line, without the password of an address.
+
+    >>> shown("ftp://me:secret@host")
+    'ftp://…@host'
+    """
     text = given if isinstance(given, str) else json.dumps(given, default=str)
+    text = re.sub(r"//[^/\s]*@", "//…@", text)
     return repr(text)[1:-1] if len(text) <= 60 else repr(text[:57])[1:-1] + "..."
 
 
