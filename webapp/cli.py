@@ -15,7 +15,8 @@ import waitress
 import waitress.server
 
 from webapp import __version__
-from webapp.agent.command import main as agent_main
+from webapp.agent.__main__ import COMMANDS as NODE_COMMANDS
+from webapp.agent.__main__ import main as node_main
 from webapp.app import ControlPlane, build
 from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
@@ -33,8 +34,8 @@ class CannotStart(Exception):
 def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
     """Run a command; its exit code: 2 for a setting or a machine that can't be used."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    if argv[:1] == ["agent"]:
-        return agent_main(argv[1:], environment)
+    if argv and argv[0] in NODE_COMMANDS:
+        return node_main(argv, environment)
     parser = argparse.ArgumentParser(
         prog="enginehouse", description="How busy each node of an LLM fleet is, and which engine makes it so."
     )

@@ -51,10 +51,14 @@ class Setting:
     file_only: bool = False
     #: May be given more than once; the value is a tuple.
     many: bool = False
+    #: Given where the flag is not named as the setting.
+    flag: str = ""
+    #: Another environment variable, which other programs use too; the own one wins.
+    also: str = ""
 
-    @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
+    def __post_init__(self) -> None:
+        if not self.flag:
+            object.__setattr__(self, "flag", "--" + self.name.replace("_", "-"))
 
     @property
     def variable(self) -> str:
@@ -147,12 +151,20 @@ def _tables(value: Any) -> tuple[dict[str, Any], ...]:
     return tuple(value)
 
 
+def _port(value: Any) -> int:
+    number = _whole(value)
+    if not 0 < number <= 65535:
+        raise ValueError
+    return number
+
+
 TEXT = Kind(_text, "a text", "TEXT")
 PATH = Kind(lambda value: Path(_text(value)).expanduser(), "a path", "PATH")
 SECONDS = Kind(_positive, "seconds, such as 10", "SECONDS")
 MILLISECONDS = Kind(_positive, "milliseconds, such as 1000", "MS")
 HOURS = Kind(_positive, "hours, such as 6", "HOURS")
 COUNT = Kind(_whole, "a whole number, such as 20", "N")
+PORT = Kind(_port, "a port from 1 to 65535", "PORT")
 SWITCH = Kind(_switch, "on or off", "on|off")
 ADDRESS = Kind(_address, "HOST:PORT, such as 127.0.0.1:8765", "HOST:PORT")
 URL = Kind(_url, "an address such as http://127.0.0.1:8765", "URL")
@@ -174,12 +186,13 @@ def add_flags(parser: argparse.ArgumentParser, settings: Iterable[Setting]) -> N
     for setting in settings:
         if setting.file_only:
             continue
-        help = f"{setting.help} (default: {setting.default_text}; {setting.variable})".replace("%", "%%")
+        variables = " or ".join(filter(None, (setting.variable, setting.also)))
+        help = f"{setting.help} (default: {setting.default_text}; {variables})".replace("%", "%%")
         if setting.kind is SWITCH:
-            parser.add_argument(setting.flag, action=argparse.BooleanOptionalAction, default=None, help=help)
+            parser.add_argument(setting.flag, dest=setting.name, action=argparse.BooleanOptionalAction, default=None, help=help)
         else:
             action = "append" if setting.many else "store"
-            parser.add_argument(setting.flag, action=action, metavar=setting.kind.metavar, help=help)
+            parser.add_argument(setting.flag, dest=setting.name, action=action, metavar=setting.kind.metavar, help=help)
 
 
 def resolve(settings: Sequence[Setting], flags: argparse.Namespace, environment: Mapping[str, str]) -> SimpleNamespace:
@@ -199,9 +212,10 @@ def _value(
     given = None if setting.file_only else getattr(flags, setting.name, None)
     if given is not None:
         return _made(setting, given, setting.flag)
-    if not setting.file_only and setting.variable in environment:
-        text = environment[setting.variable]
-        return _made(setting, text.split(",") if setting.many else text, setting.variable)
+    variable = setting.variable if setting.variable in environment or not environment.get(setting.also) else setting.also
+    if not setting.file_only and variable in environment:
+        text = environment[variable]
+        return _made(setting, text.split(",") if setting.many else text, variable)
     if setting.name in from_file:
         return _made(setting, from_file[setting.name], f"{file}: {setting.name}")
     return setting.default
