@@ -153,7 +153,9 @@ class Engine:
     id: str | None = text("the agent's settings, or made from kind, model and port")
     model: str | None = text("the engine's command line or the agent's settings")
     kind: str | None = text("the table of engine kinds", 64)
-    state: str | None = text("running, orphaned (its leader is gone) or dead (only zombies are left)", 16)
+    state: str | None = text(
+        "running, orphaned (its leader is gone), dead (only zombies are left) or silent (registered, not heard)", 16
+    )
     declared: bool | None = flag("the agent's settings name this engine")
     unit: str | None = text("cgroup: systemd unit or container", 300)
     membership: str | None = text("how its processes were told: cgroup or group", 64)

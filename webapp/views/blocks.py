@@ -7,6 +7,7 @@ from typing import Any
 
 from webapp import charts, concerns
 from webapp.history import RANGES, Answer, History, HistoryUnavailable, recent
+from webapp.instance import Instance
 from webapp.memory import segments
 from webapp.metrics import CHARTS, Chart, Metric, families
 from webapp.nodes import Node
@@ -30,7 +31,8 @@ def cluster(nodes: Sequence[Node], selection: Selection) -> dict[str, Any]:
     }
 
 
-def node(node: Node) -> dict[str, Any]:
+def node(node: Node, residents: Sequence[Instance] = ()) -> dict[str, Any]:
+    """`residents`: the instances on it."""
     parts = segments(node.numbers) if node.numbers else []
     return {
         "node": node,
