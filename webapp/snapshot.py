@@ -220,6 +220,8 @@ def _gpus(rows: Any, rejected: list[Rejection]) -> tuple[tuple[GpuRow, ...], str
 def to_measurement(snapshot: Snapshot, node: str) -> Measurement:
     """The snapshot as a heartbeat would have told it; its age is not in it."""
     cpu, memory = snapshot.devices.cpu, snapshot.devices.memory
+    if memory.total_mb == 0:  # agents exist that write 0 for what they could not read
+        memory = _Memory()
     return Measurement(
         node=node,
         agent=Agent(version=snapshot.agent_version),

@@ -43,10 +43,11 @@ class Foreign(Exception):
     """Somebody else answers there. The message is one phrase."""
 
 
-def is_ours(agent: Client, instance_id: str) -> bool:
+def is_ours(agent: Client, instance_id: str, *, with_snapshot: bool = False) -> bool:
     """Whether the resource agent of this very instance answers; False where nobody does.
 
-    Any other 200 is not enough: its numbers would be reported under our name. Raises Foreign.
+    Any other 200 is not enough: its numbers would be reported under our name. `with_snapshot`: it must have
+    measured already. Raises Foreign.
     """
     try:
         reply = agent.get(SNAPSHOT_PATH)
@@ -59,7 +60,7 @@ def is_ours(agent: Client, instance_id: str) -> bool:
     other = reply.content.get("instance_id")
     if other != instance_id:
         raise Foreign(f"{agent.name} is the resource agent of {line(str(other))!r}")
-    return True
+    return reply.status == 200 or not with_snapshot
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,7 @@ class Monitor:
         self._is_wanted.set()
         until = self._monotonic() + READY_SECONDS
         while self._monotonic() < until and not self._stopped.wait(0.1):
-            if is_ours(self._client(), instance_id):
+            if is_ours(self._client(), instance_id, with_snapshot=True):
                 return
         if not self._stopped.is_set():
             log.warning("the resource agent did not answer at %s within %g s", self._place.base, READY_SECONDS)

@@ -34,6 +34,9 @@ log = logging.getLogger("enginehouse.resource-agent")
 #: The kernel counts CPU time in hundredths of a second: shorter intervals tell little.
 SHORTEST_INTERVAL_MS = 50
 
+#: Where nobody says whose machine this is.
+UNNAMED = "unknown"
+
 #: Seconds between the first two readings, so that the first answer has rates.
 FIRST_PAUSE_S = 0.25
 
@@ -126,7 +129,7 @@ def run(settings: SimpleNamespace) -> int:
         raise SettingError(f"--listen={host}:{port}: cannot listen there: {error.strerror}") from error
     clock = Clock()
     windows = GpuWindows(settings.gpu_util_window_ms, settings.gpu_util_max_samples)
-    snapshots = Snapshots(settings.instance_id, windows, interval_s, clock)
+    snapshots = Snapshots(settings.instance_id or UNNAMED, windows, interval_s, clock)
     stop = threading.Event()
     sampling = threading.Thread(
         target=sample_forever, args=(resources, snapshots, interval_s, stop, clock), name="sampling", daemon=True
@@ -134,7 +137,7 @@ def run(settings: SimpleNamespace) -> int:
     routes = {"/healthz": lambda: answer(200, ok=True), "/v1/resource/snapshot": snapshots.answer}
     with stopping.signals() as came:
         sampling.start()
-        log.info("the resource agent of %r is at %s", settings.instance_id, url(host, listener.getsockname()[1]))
+        log.info("the resource agent of %r is at %s", settings.instance_id or UNNAMED, url(host, listener.getsockname()[1]))
         http_server.HttpServer(listener, routes).run(came)
     stop.set()
     sampling.join(2.0)

@@ -168,7 +168,7 @@ def _engine_row(engine: Engine) -> dict[str, Any]:
 
 
 def _mebibytes(size: float | None) -> float | None:
-    return None if size is None else _rounded(size / MIB)
+    return None if size is None else _rounded(size / MIB, 7)  # exact to the byte
 
 
 def _rounded(value: float | None, digits: int = 3) -> float | None:

@@ -36,6 +36,7 @@ def node(node: Node, residents: Sequence[Instance] = ()) -> dict[str, Any]:
     parts = segments(node.numbers) if node.numbers else []
     return {
         "node": node,
+        "residents": residents,
         "segments": parts,
         "rest_cores": rest_cores(node),
         "rest_memory": next((part.bytes for part in parts if part.key == "other"), None),

@@ -34,6 +34,7 @@ def blueprint(instances: Instances, fleet: WithInstances, notices: Callable[[], 
             "home": fleet.homes().get(instance.instance_id),
             "address": url(instance.description.host, instance.description.port),
             "numbers": numbers(instance.resources),
+            "times": _times(instance),
             "raw": json.dumps(json.loads(report.raw), indent=2, ensure_ascii=False) if report else "",
         }
 
@@ -63,3 +64,15 @@ def blueprint(instances: Instances, fleet: WithInstances, notices: Callable[[], 
 def _marked(html: str) -> Response:
     """A block as the page tells it from a proxy's login page."""
     return Response(html, headers={"X-Enginehouse-Fragment": "1"})
+
+
+def _times(instance: Instance) -> list[tuple[str, float | None]]:
+    report = instance.report
+    if report is None:
+        return []
+    collected, reported = report.snapshot.timestamp_ms, report.times.report_wall_time_ms
+    return [
+        ("collected, by the agent's clock", None if collected is None else collected / 1000),
+        ("reported, by the reporter's clock", None if reported is None else reported / 1000),
+        ("received, by this machine's clock", instance.reported_at),
+    ]
