@@ -15,7 +15,8 @@ DOCS = Path(__file__).parent
 def metrics_page() -> str:
     """One row a metric, from `webapp/metrics.py` and `webapp/measurement.py`."""
     rows = "\n".join(
-        f"| `{metric.name}{_labels(metric)}` | {metric.unit or '0 or 1'} | {metric.help} | {_source(metric)} |" for metric in METRICS
+        f"| `{metric.name}{_labels(metric)}` | {metric.unit or '0 or 1'} | {metric.help} | {_source(metric)} |"
+        for metric in METRICS
     )
     charts = "\n".join(f"| {chart.title} | {', '.join(f'`{name}`' for name in chart.families)} |" for chart in CHARTS)
     return f"""# Metrics

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import waitress.server
 from flask import Flask
 from playwright.sync_api import Browser, Page, sync_playwright
+from werkzeug.serving import make_server
 
 #: Chromium's own calls to the outside are switched off; a page's are refused by `Watched`.
 FLAGS = [
@@ -38,16 +38,15 @@ def chromium() -> Iterator[Browser]:
 @contextmanager
 def served(app: Flask, port: int = 0) -> Iterator[str]:
     """The application's address."""
-    server = waitress.server.create_server(app, host="127.0.0.1", port=port, threads=4, clear_untrusted_proxy_headers=True)
-    thread = threading.Thread(target=server.run, daemon=True)
+    server = make_server("127.0.0.1", port, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.effective_port}"
+        yield f"http://127.0.0.1:{server.port}"
     finally:
-        server.close()
-        server.trigger.pull_trigger()
+        server.shutdown()
+        server.server_close()
         thread.join(5)
-        server.task_dispatcher.shutdown()
 
 
 class Watched:

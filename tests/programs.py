@@ -67,6 +67,18 @@ def eventually(question: Callable[[], T | None], wanted: str, patience_s: float 
         time.sleep(0.1)
 
 
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()]
+
+
+def has_ended(pid: int) -> bool:
+    """Whether the process is gone, or is only waiting for a parent to take note."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def fetch(url: str, headers: dict[str, str] | None = None) -> str:
     with urllib.request.urlopen(urllib.request.Request(url, headers=headers or {}), timeout=10) as answer:
         return answer.read().decode()

@@ -45,13 +45,10 @@ def url(registry, store, wall) -> Iterator[str]:
         yield url
 
 
-def fill_hour(store: Store, registry, wall, *, but: range = range(0)) -> None:
-    """An hour of samples of cpu-07, each 10 s, without those of the seconds in `but`."""
-    known = registry.node("cpu-07").measurement
-    for second in range(0, 3600, 10):
-        if second not in but:
-            store.record(known, wall() - 3600 + second)
-    store.commit()
+def fill_hour(store: Store, registry, wall, name: str = "cpu-07", *, but: range = range(0)) -> None:
+    """An hour of samples of a node, each 10 s, without those of the seconds in `but`."""
+    known = registry.node(name).measurement
+    store.fill((known, wall() - 3600 + second) for second in range(-30, 3600, 10) if second not in but)
 
 
 def test_the_table_is_whole_before_any_script_and_refreshes_in_place(page, url, registry, beat):
@@ -116,13 +113,14 @@ def test_charts_are_drawn_a_silence_is_a_gap_and_a_zoom_survives_refreshes(page,
     fill_hour(store, registry, wall, but=range(1200, 1800))
     page.goto(f"{url}/nodes/cpu-07")
     figure = page.locator("#figure-cpu")
-    expect(figure.locator(".scatterlayer .trace").first).to_be_visible()
+    expect(figure.locator(".scatterlayer .trace").first).to_be_attached()
     values = figure.evaluate("figure => figure.canvas.data[0].y")
     silent = [index for index, value in enumerate(values) if value is None]
     assert 35 <= len(silent) <= 45
     assert silent == list(range(silent[0], silent[-1] + 1))
     assert page.locator("plotly-figure .main-svg").count() >= 6
     wanted = figure.evaluate("figure => { const [a, b] = figure.canvas.layout.xaxis.range; return [a, b]; }")
+    figure.scroll_into_view_if_needed()
     box = figure.locator(".nsewdrag").bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 40)
     page.mouse.down()
@@ -244,18 +242,17 @@ def test_hostile_text_runs_nothing_and_calls_no_one(page, url, registry, store, 
     watched = Watched(page, url)
     engine = Engine(id=name, model=name, kind=name[:60], cpu_cores=1.0, memory_bytes=GIB)
     beat(name, host=Host(labels={name: name}, cpu_model=name), engines=(engine,))
-    known = registry.node(name).measurement
-    for second in range(0, 3600, 10):
-        store.record(known, wall() - 3600 + second)
-    store.commit()
+    fill_hour(store, registry, wall, name)
     page.goto(url)
     refresh(page, "#cluster")
     page.locator(".nodes tbody a").first.click()
     expect(page.locator("h1")).to_have_text(name)
     expect(page.locator("#figure-engine_cpu .main-svg").first).to_be_visible()
+    page.locator("#figure-engine_cpu").scroll_into_view_if_needed()
     box = page.locator("#figure-engine_cpu .nsewdrag").bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    expect(page.locator("#figure-engine_cpu .hoverlayer text").first).to_be_attached()
+    expect(page.locator("#figure-engine_cpu .hoverlayer .legend")).to_be_attached()
+    expect(page.locator("#figure-engine_memory .hoverlayer .legend")).to_be_attached()
     refresh(page, "#node")
     watched.assert_calm()
 

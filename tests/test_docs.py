@@ -20,7 +20,9 @@ def test_a_printed_page_equals_its_table(name):
     assert (ROOT / "docs" / name).read_text("utf-8") == generate.PAGES[name](), "run make docs"
 
 
-@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]), ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]), ids=lambda p: str(p.relative_to(ROOT))
+)
 def test_every_relative_link_leads_somewhere(page: Path):
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text("utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []

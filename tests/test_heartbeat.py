@@ -131,7 +131,7 @@ def _strategy(kind: Any) -> st.SearchStrategy[Any]:
     if isinstance(kind, Part):
         return _instances(kind.of)
     assert isinstance(kind, Parts)
-    items = _instances(kind.of).filter(lambda item: all(getattr(item, name) is not None for name in kind.key))
+    items = _instances(kind.of).filter(lambda item: all(getattr(item, name) not in (None, "") for name in kind.key))
     return st.lists(items, max_size=2, unique_by=lambda item: tuple(getattr(item, name) for name in kind.key)).map(tuple)
 
 

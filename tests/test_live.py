@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs import AGENT, BURNER, ENGINEHOUSE, control_plane, eventually, fetch, running, sample
+from tests.programs import AGENT, BURNER, ENGINEHOUSE, children_of, control_plane, eventually, fetch, has_ended, running, sample
 
 pytestmark = pytest.mark.live
 
@@ -86,20 +86,20 @@ def test_up_shows_this_machine_and_leaves_nothing_behind(tmp_path: Path):
         eventually(
             lambda: sample(url, 'llmgw_node_cpu_utilization_percent{node="this"}') is not None, "the first numbers", patience_s=15
         )
-        children = [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("utf-8").split()]
+        children = children_of(process.pid)
         assert len(children) == 1
         process.send_signal(signal.SIGINT)
         assert process.wait(15) == 0
-        eventually(lambda: not Path(f"/proc/{children[0]}").exists(), "the agent to end")
+        eventually(lambda: has_ended(children[0]), "the agent to end")
 
 
 def test_the_agent_ends_when_up_is_killed(tmp_path: Path):
     with control_plane(tmp_path / "up.log", "--data-dir", str(tmp_path / "data"), command="up") as (url, process):
         eventually(lambda: sample(url, 'enginehouse_heartbeats_total{outcome="accepted"}'), "a heartbeat")
-        children = [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("utf-8").split()]
+        children = children_of(process.pid)
         process.kill()
         process.wait()
-        eventually(lambda: not any(Path(f"/proc/{child}").exists() for child in children), "the agent to end")
+        eventually(lambda: all(map(has_ended, children)), "the agent to end")
 
 
 def test_nodes_and_samples_survive_a_kill(tmp_path: Path):
@@ -113,7 +113,8 @@ def test_nodes_and_samples_survive_a_kill(tmp_path: Path):
     with control_plane(tmp_path / "two.log", *flags) as (url, _):
         assert "kept" in fetch(url + "/")
         assert sample(url, 'llmgw_node_up{node="kept"}') == 1
-        assert "figure=" in fetch(url + "/fragments/charts/kept", {"HX-Request": "true"})
+        fragment = url + "/fragments/charts/kept"
+        eventually(lambda: "figure=" in fetch(fragment, {"HX-Request": "true"}), "the sample on the charts' grid of 15 s")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,9 @@ def test_the_same_package_gives_the_same_bytes(archive):
 def pythons() -> list[str]:
     """Every CPython from 3.9 on that this machine has."""
     on_path = {path for minor in range(9, 16) if (path := shutil.which(f"python3.{minor}"))}
-    by_pyenv = {str(path) for minor in range(9, 16) for path in Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python3.{minor}")}
+    by_pyenv = {
+        str(path) for minor in range(9, 16) for path in Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python3.{minor}")
+    }
     return sorted({sys.executable} | (by_pyenv or on_path))
 
 

@@ -20,7 +20,7 @@ from webapp.instances import Instances
 from webapp.measurement import Measurement
 from webapp.metrics import Labels
 from webapp.nodes import Fleet, Node
-from webapp.palette import colour_index
+from webapp.palette import colour_index, on_dark
 from webapp.placement import RecentIdle
 from webapp.registry import Registry
 from webapp.selection import Selection
@@ -193,5 +193,5 @@ def _teach_templates(app: Flask, demo: bool) -> None:
         app.jinja_env.filters[function.__name__] = function
     app.jinja_env.filters["bytes"] = formats.bytes_
     app.jinja_env.globals.update(
-        gauges=gauges, waiting=waiting, version=__version__, demo=demo, Selection=Selection, now=time.time
+        gauges=gauges, waiting=waiting, version=__version__, demo=demo, Selection=Selection, now=time.time, dark_colours=on_dark()
     )

@@ -12,14 +12,14 @@ from typing import Any
 
 from webapp import drawing
 from webapp.axis import Axis, axis, shortened
-from webapp.drawing import GREY, moment, plain
+from webapp.drawing import GREY, moment
 from webapp.history import Answer
 from webapp.lens import Chart
 from webapp.lines import Line, Mark, Values, lines, marks
 from webapp.palette import colour
 
 #: Pixels around the plot: the same on every chart, so that times stand below each other.
-_MARGIN = {"l": 46, "r": 96, "t": 10, "b": 24}
+_MARGIN = {"l": 46, "r": 102, "t": 10, "b": 24}
 
 #: Height of the plot in pixels, as far as labels must know it, and of a label.
 _HEIGHT, _LABEL_HEIGHT = 176.0, 14.0
@@ -36,15 +36,18 @@ _GRID = "rgba(128,136,143,0.22)"
 _DASHES = ("solid", "dot", "dash", "dashdot")
 
 
-def figure(chart: Chart, answer: Answer, *, dark: bool = False) -> dict[str, Any]:
-    """`data` and `layout`. The unit that the values are drawn in is `layout.meta.unit`."""
+def figure(chart: Chart, answer: Answer) -> dict[str, Any]:
+    """`data` and `layout`, in the palette's light colours; the page puts the dark ones in their place.
+
+    The unit that the values are drawn in is `layout.meta.unit`.
+    """
     drawn = lines(chart, answer)
     happened = marks(chart, answer)[-_MOST_MARKS:] if chart.starts else []
     stacked = _stacked(drawn) if chart.stacked else [line.values for line in drawn]
     highest = max((value for values in stacked for value in values if value is not None), default=0.0)
     scale = axis(chart.unit, highest, chart.top)
     heights = [[shortened(value, scale.divisor) for value in values] for values in stacked]
-    styles = _styles(drawn, dark)
+    styles = _styles(drawn)
     data: list[dict[str, Any]] = []
     if chart.stacked:
         data += drawing.fills(drawn, heights, styles, answer.range)
@@ -79,12 +82,12 @@ def _stacked(drawn: Sequence[Line]) -> list[Values]:
     return found
 
 
-def _styles(drawn: Sequence[Line], dark: bool) -> list[dict[str, Any]]:
+def _styles(drawn: Sequence[Line]) -> list[dict[str, Any]]:
     found = []
     used: list[int] = []
     for line in drawn:
         if line.role == "line":
-            found.append({"color": colour(line.colour, dark=dark), "width": 1.5})
+            found.append({"color": colour(line.colour), "width": 1.5})
             if again := used.count(line.colour):
                 found[-1]["dash"] = _DASHES[again % len(_DASHES)]
             used.append(line.colour)
@@ -95,8 +98,8 @@ def _styles(drawn: Sequence[Line], dark: bool) -> list[dict[str, Any]]:
 
 def _labels(
     chart: Chart, drawn: Sequence[Line], heights: Sequence[Values], styles: Sequence[dict[str, Any]], scale: Axis
-) -> list[dict[str, Any]]:
-    """Names at the right end of the lines, moved apart where they would cover each other."""
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Names at the right end of the lines, each with a piece of its line, moved apart where they would cover each other."""
     wanted = []
     below = 0.0
     for line, height, style in zip(drawn, heights, styles):
@@ -106,18 +109,7 @@ def _labels(
         wanted.append((middle, _label(line, last, scale, chart.by), style))
     wanted.sort(key=lambda item: item[0])
     places = _apart([middle for middle, _, _ in wanted], scale.top)
-    return [
-        {
-            "text": f'<span style="color:{style["color"]}">●</span> {plain(label)}',
-            "x": 1,
-            "xref": "paper",
-            "xanchor": "left",
-            "y": at,
-            "yanchor": "middle",
-            "showarrow": False,
-        }
-        for at, (_, label, style) in zip(places, wanted)
-    ]
+    return [(drawing.label(label, at), drawing.key(style, at)) for at, (_, label, style) in zip(places, wanted)]
 
 
 def _label(line: Line, last: float, scale: Axis, by: str) -> str:
@@ -147,7 +139,9 @@ def _apart(wanted: Sequence[float], top: float) -> list[float]:
     return [float(f"{at:.5g}") for at in found]
 
 
-def _layout(answer: Answer, scale: Axis, happened: Sequence[Mark], labels: list[dict[str, Any]]) -> dict[str, Any]:
+def _layout(
+    answer: Answer, scale: Axis, happened: Sequence[Mark], labels: Sequence[tuple[dict[str, Any], dict[str, Any]]]
+) -> dict[str, Any]:
     start, end = answer.range.start, answer.range.end
     shapes: list[dict[str, Any]] = [
         drawing.band(max(span.start, start), min(span.end, end), span.reason, (span.end - span.start) > (end - start) / 5)
@@ -155,6 +149,7 @@ def _layout(answer: Answer, scale: Axis, happened: Sequence[Mark], labels: list[
         if min(span.end, end) - max(span.start, start) > answer.range.step
     ]
     shapes += (drawing.upright(mark.time) for mark in happened)
+    shapes += (key for _, key in labels)
     return {
         "meta": {"unit": scale.unit},
         "xaxis": {
@@ -181,8 +176,6 @@ def _layout(answer: Answer, scale: Axis, happened: Sequence[Mark], labels: list[
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"size": 11},
         "uirevision": "kept",
-        "annotations": labels,
+        "annotations": [label for label, _ in labels],
         "shapes": shapes,
     }
-
-

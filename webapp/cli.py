@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType, SimpleNamespace
@@ -126,11 +127,10 @@ def _answer(plane: ControlPlane, settings: SimpleNamespace, ready: Callable[[str
         raise CannotStart(
             f"listening on {host} lets anyone on the network read and report; say --allow-anonymous if that is meant"
         )
-    try:
+    with _bound(host, port) as listener:
         server = waitress.server.create_server(
             plane.app,
-            host=host,
-            port=port,
+            sockets=[listener],
             threads=settings.threads,
             ident=None,
             connection_limit=1000,
@@ -140,17 +140,30 @@ def _answer(plane: ControlPlane, settings: SimpleNamespace, ready: Callable[[str
             asyncore_use_poll=True,
             clear_untrusted_proxy_headers=True,
         )
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise CannotStart(f"cannot listen on {host}:{port}: {reason}") from error
+        return _run(server, host, listener.getsockname()[1], ready)
 
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket bound to the address. Raises CannotStart."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise CannotStart(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return listener
+
+
+def _run(server: waitress.server.BaseWSGIServer, host: str, port: int, ready: Callable[[str], None]) -> int:
     def stop(number: int, frame: FrameType | None) -> None:
         raise SystemExit(0)
 
     signal.signal(signal.SIGTERM, stop)
     shown = f"[{host}]" if ":" in host else host
     try:
-        ready(f"http://{shown}:{server.effective_port}")
+        ready(f"http://{shown}:{port}")
         server.run()  # returns on KeyboardInterrupt and SystemExit
     except (KeyboardInterrupt, SystemExit):
         server.close()

@@ -164,3 +164,32 @@ def upright(at: float) -> dict[str, Any]:
         "yref": "paper",
         "line": {"width": 1, "dash": "dot", "color": GREY},
     }
+
+
+def label(text: str, height: float) -> dict[str, Any]:
+    """Text at the right of the plot."""
+    return {
+        "text": plain(text),
+        "x": 1,
+        "xref": "paper",
+        "xanchor": "left",
+        "xshift": 16,
+        "y": height,
+        "yanchor": "middle",
+        "showarrow": False,
+    }
+
+
+def key(style: dict[str, Any], height: float) -> dict[str, Any]:
+    """A short piece of a line, before its label."""
+    return {
+        "type": "line",
+        "xref": "paper",
+        "xsizemode": "pixel",
+        "xanchor": 1,
+        "x0": 4,
+        "x1": 15,
+        "y0": height,
+        "y1": height,
+        "line": style | {"width": 2},
+    }

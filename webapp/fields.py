@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Callable, NamedTuple
 
-#: Exact integers end here in JSON readers that use doubles; a larger count is a misread.
-LARGEST_WHOLE = 2**63 - 1
+#: The largest whole number below 2**63 that a double holds; a larger count is a misread.
+LARGEST_WHOLE = 2**63 - 1024
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ def _parts_reader(kind: Parts) -> _Reader:
                 continue
             fields = values(kind.of, item, where + ".", rejected)
             key = tuple(fields.get(name) for name in kind.key)
-            if None in key:
+            if None in key or "" in key:
                 rejected.append(Rejection(where, f"lacks {' and '.join(kind.key)}"))
             elif key in found:
                 rejected.append(Rejection(where, f"the {' and '.join(kind.key)} {shown(key[0])} was there before"))

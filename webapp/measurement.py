@@ -61,7 +61,7 @@ class Load:
     memory_arc_bytes: int | None = whole("bytes", "/proc/spl/kstat/zfs/arcstats: size")
     swap_total_bytes: int | None = whole("bytes", "/proc/meminfo: SwapTotal")
     swap_used_bytes: int | None = whole("bytes", "/proc/meminfo: SwapTotal - SwapFree")
-    unreadable_processes: int | None = whole("processes", "/proc/<pid>/stat that this user may not read")
+    unreadable_processes: int | None = whole("processes", "/proc/<pid>/stat that this user may not read; unknown under hidepid=2")
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,8 @@ class Engine:
     model: str | None = text("the engine's command line or the agent's settings")
     kind: str | None = text("the table of engine kinds", 64)
     state: str | None = text(
-        "running, orphaned (its leader is gone), dead (only zombies are left) or silent (registered, not heard)", 16
+        "running, orphaned (its leader is gone), dead (only zombies, or declared and not there) or silent (registered, not heard)",
+        16,
     )
     declared: bool | None = flag("the agent's settings name this engine")
     unit: str | None = text("cgroup: systemd unit or container", 300)
@@ -162,7 +163,9 @@ class Engine:
     pid: int | None = whole("", "the leader's", 1)
     port: int | None = whole("", "the engine's command line or the agent's settings", 1, 65535)
     cpu_cores: float | None = number("cores", "/proc/<pid>/stat of its processes: utime + stime", 0, 100_000)
-    memory_bytes: int | None = whole("bytes", "/proc/<pid>/stat of its processes: rss x page size")
+    memory_bytes: int | None = whole(
+        "bytes", "/proc/<pid>/status of its processes: sum of the next three; else stat: rss x page size"
+    )
     memory_anonymous_bytes: int | None = whole("bytes", "/proc/<pid>/status: RssAnon")
     memory_file_bytes: int | None = whole("bytes", "/proc/<pid>/status: RssFile")
     memory_shared_bytes: int | None = whole("bytes", "/proc/<pid>/status: RssShmem")

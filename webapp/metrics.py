@@ -177,7 +177,7 @@ CHARTS: tuple[Chart, ...] = (
         "llmgw_shard_cpu_cores",
         stacked=True,
         whole=("llmgw_node_cpu_utilization_percent", "llmgw_node_cpus"),
-        rest_title="everything else",
+        rest_title="rest of node",
     ),
     _models("engine_memory", "Memory by model", "bytes", "llmgw_shard_memory_bytes", stacked=True),
     _models("queue", "Requests waiting by model", "requests", "llmgw_shard_queue_depth", optional=True),

@@ -21,5 +21,11 @@ def colour_index(model: str) -> int:
     return crc32(model.encode("utf-8", "surrogatepass")) % len(LIGHT)
 
 
-def colour(index: int, *, dark: bool = False) -> str:
-    return (DARK if dark else LIGHT)[index % len(LIGHT)]
+def colour(index: int) -> str:
+    """As #rrggbb, on a light page."""
+    return LIGHT[index % len(LIGHT)]
+
+
+def on_dark() -> dict[str, str]:
+    """What stands for each light colour on a dark page, where it differs."""
+    return {light: dark for light, dark in zip(LIGHT, DARK) if light != dark}

@@ -122,8 +122,13 @@ def _address(value: Any) -> tuple[str, int]:
     >>> _address("[::1]:8765"), _address("127.0.0.1:8765"), _address(":8765")
     (('::1', 8765), ('127.0.0.1', 8765), ('', 8765))
     """
-    host, _, port = _text(value).rpartition(":")
-    if not port.isdecimal() or int(port) > 65535 or (":" in host and not (host.startswith("[") and host.endswith("]"))):
+    host, colon, port = _text(value).rpartition(":")
+    if (
+        not colon
+        or not port.isdecimal()
+        or int(port) > 65535
+        or (":" in host and not (host.startswith("[") and host.endswith("]")))
+    ):
         raise ValueError
     return host.strip("[]"), int(port)
 

@@ -2,7 +2,7 @@
 // keeps the reader's zoom. Draws in a child of its own, so that a morph of the element leaves the drawing alone.
 // Text, grid and the band of a range follow the page's colours. Figures on one page share hover and zoom.
 (() => {
-  const CONFIG = { displayModeBar: false, responsive: false, doubleClick: "reset", scrollZoom: false };
+  const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, scrollZoom: false };
   const figures = new Set();
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -15,6 +15,15 @@
       yaxis: { ...layout.yaxis, ...axis },
       hoverlabel: { ...layout.hoverlabel, bgcolor: colour("--panel"), bordercolor: colour("--rule-strong"), font: { color: colour("--ink"), size: 12 } },
     };
+  };
+
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+
+  // A figure comes in light colours; the list around it says which to replace on a dark page.
+  const recoloured = (text, list) => {
+    if (!dark.matches || !list) return text;
+    const replacements = JSON.parse(list);
+    return text.replace(/#[0-9a-f]{6}/g, (found) => replacements[found] ?? found);
   };
 
   class PlotlyFigure extends HTMLElement {
@@ -40,42 +49,44 @@
     }
 
     draw() {
-      const text = this.getAttribute("figure");
-      if (!text) return;
-      const { data, layout } = JSON.parse(text);
-      Plotly.react(this.canvas, data, { ...themed(layout), width: this.clientWidth, height: this.clientHeight }, CONFIG);
+      const figure = this.figure();
+      if (!figure) return;
+      const layout = { ...themed(figure.layout), width: this.clientWidth, height: this.clientHeight };
+      if (PlotlyFigure.zoom) layout.xaxis.range = [...PlotlyFigure.zoom];
+      Plotly.react(this.canvas, figure.data, layout, CONFIG);
       if (this.drawn) return;
       this.drawn = true;
-      this.canvas.on("plotly_relayout", (change) => this.shareZoom(change));
+      this.canvas.on("plotly_relayout", (change) => change["xaxis.range[0]"] && zoom([change["xaxis.range[0]"], change["xaxis.range[1]"]]));
+      this.canvas.on("plotly_doubleclick", () => zoom(null));
       this.canvas.on("plotly_hover", (event) => this.shareHover(event));
       this.canvas.on("plotly_unhover", () => this.shareHover(null));
     }
 
-    // Passed on once: the others' own events find nothing left to change.
-    shareZoom(change) {
-      const range = change["xaxis.range"] ?? (change["xaxis.range[0]"] && [change["xaxis.range[0]"], change["xaxis.range[1]"]]);
-      const reset = change["xaxis.autorange"] || (change["xaxis.range"] === undefined && "xaxis.showspikes" in change);
-      if (!range && !reset) return;
-      for (const other of figures) {
-        if (other === this || !other.drawn) continue;
-        const now = other.canvas.layout.xaxis.range;
-        if (range && now[0] === range[0] && now[1] === range[1]) continue;
-        Plotly.relayout(other.canvas, range ? { "xaxis.range": range } : { "xaxis.range": [...JSON.parse(other.getAttribute("figure")).layout.xaxis.range] });
-      }
+    figure() {
+      const text = this.getAttribute("figure");
+      return text && JSON.parse(recoloured(text, this.closest("[data-dark]")?.dataset.dark));
     }
 
     shareHover(event) {
       if (PlotlyFigure.sharing) return;
       PlotlyFigure.sharing = true;
+      const at = event && Date.parse(`${String(event.xvals[0]).replace(" ", "T")}Z`);
       for (const other of figures) {
         if (other === this || !other.drawn) continue;
-        if (event) Plotly.Fx.hover(other.canvas, { xval: event.xvals?.[0] ?? event.points[0].x });
+        if (event) Plotly.Fx.hover(other.canvas, { xval: at });
         else Plotly.Fx.unhover(other.canvas);
       }
       PlotlyFigure.sharing = false;
     }
   }
+  PlotlyFigure.zoom = null;
+
+  // One zoom for all figures of the page; kept here, since each refresh brings a newer range.
+  const zoom = (range) => {
+    PlotlyFigure.zoom = range;
+    for (const figure of figures) if (figure.drawn) Plotly.relayout(figure.canvas, { "xaxis.range": [...(range ?? figure.figure().layout.xaxis.range)] });
+  };
   customElements.define("plotly-figure", PlotlyFigure);
 
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => figures.forEach((figure) => figure.draw()));
+  dark.addEventListener("change", () => figures.forEach((figure) => figure.draw()));
 })();

@@ -115,7 +115,7 @@ def test_once_sends_a_whole_heartbeat(serve, machine, tmp_path, monkeypatch):  #
 def test_a_signal_stops_the_agent_cleanly(serve, tmp_path, number):  # noqa: F811
     heard = threading.Event()
     server = serve(lambda path: heard.set() or OK)
-    arguments = ["--server", server.url, "--data-dir", str(tmp_path), "--interval", "1"]
+    arguments = ["--server", server.url, "--data-dir", str(tmp_path), "--interval", "1", "--log-level", "warning"]
     agent = subprocess.Popen(
         [sys.executable, "-m", "webapp.agent", *arguments], stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.getcwd()}
     )

@@ -86,13 +86,13 @@ def test_a_mount_that_hangs_delays_only_itself_and_leaves_one_thread_behind(mach
             release.wait(60)
         return answer()
 
-    disks = Disks(machine.proc, ask, deadline_s=0.3)
+    disks = Disks(machine.proc, ask, machine.clock, wait_s=0.1)
     before = threading.active_count()
     for _ in range(5):
         found = {disk.mount: disk for disk in disks.measure()}
         assert (found["/"].total_bytes, found["/ceph"].total_bytes) == (4_096_000, 4_096_000)
         assert found["/nfs"].total_bytes is None
-        assert "statvfs did not answer for" in found["/nfs"].error
+        assert "statvfs has not answered for" in found["/nfs"].error
     assert asked.count("/nfs") == 1
     assert threading.active_count() == before + 1
     release.set()
@@ -143,3 +143,26 @@ def test_the_data_sets_of_a_zfs_pool_share_its_room():
 
 def test_nothing_mounted_means_no_disks(machine):
     assert Disks(machine.proc, lambda path: answer()).measure() == ()
+
+
+def test_a_mount_that_is_slow_keeps_its_last_answer_for_half_a_minute(machine):
+    mounted(machine, "0:40 / /nfs nfs4 server:/export")
+    release, slow = threading.Event(), []
+
+    def ask(path: str) -> Any:
+        if slow:
+            release.wait(60)
+        return answer()
+
+    disks = Disks(machine.proc, ask, machine.clock, wait_s=0.1)
+    assert disks.measure()[0].total_bytes == 4_096_000
+    slow.append(True)
+    machine.clock.advance(10)
+    assert disks.measure()[0].total_bytes == 4_096_000
+    machine.clock.advance(21)
+    assert (disks.measure()[0].total_bytes, disks.measure()[0].error) == (None, "statvfs has not answered for 21 s")
+    release.set()
+    for thread in threading.enumerate():
+        if thread.name == "disks":
+            thread.join()
+    assert disks.measure()[0].error is None

@@ -165,7 +165,7 @@ def test_no_bytes_break_the_reader(tails, kind):
 
 
 LABELS = st.dictionaries(
-    st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,6}", fullmatch=True), st.text(st.characters(codec="utf-8"), max_size=8), max_size=3
+    st.from_regex(r"[a-zA-Z][a-zA-Z0-9_]{0,6}", fullmatch=True), st.text(st.characters(codec="utf-8"), max_size=8), max_size=3
 )
 SAMPLES = st.dictionaries(
     LABELS.map(lambda labels: tuple(sorted(labels.items()))), st.floats(0, 1e18, allow_nan=False), min_size=1, max_size=4

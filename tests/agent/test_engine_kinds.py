@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.agent.engine_kinds import KINDS, model_name, recognise, titled
+from webapp.agent.command_line import model_name, recognise
+from webapp.agent.engine_kinds import KINDS, titled
 
 
 @pytest.mark.parametrize(
@@ -91,3 +92,25 @@ def test_a_models_name_is_as_short_as_it_can_be():
 def test_each_kind_is_there_once():
     names = [kind.name for kind in KINDS]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("command", "environment", "told"),
+    [
+        ("text-generation-launcher", {"MODEL_ID": "a/b", "PORT": "80"}, ("tgi", "a/b", 80)),
+        ("text-generation-launcher --model-id c --port 81", {"MODEL_ID": "a/b", "PORT": "80"}, ("tgi", "c", 81)),
+        ("llama-server", {"LLAMA_ARG_MODEL": "/m/x.gguf", "LLAMA_ARG_PORT": "8001"}, ("llama.cpp", "x", 8001)),
+        ("llama-server", {}, ("llama.cpp-router", None, 8080)),
+        ("ollama serve", {"OLLAMA_HOST": "0.0.0.0:11500"}, ("ollama", None, 11500)),
+        ("ollama serve", {"OLLAMA_HOST": "127.0.0.1"}, ("ollama", None, 11434)),
+    ],
+)
+def test_containers_set_model_and_port_by_environment(command, environment, told):
+    assert recognise(command.split(" "), lambda names: environment)[:3] == told
+
+
+def test_only_named_variables_are_asked_for():
+    asked = []
+    recognise(["vllm", "serve", "m"], lambda names: asked.extend(names) or {})
+    recognise(["tritonserver"], lambda names: asked.extend(names) or {})
+    assert asked == []

@@ -6,6 +6,7 @@ import types
 
 import pytest
 
+from webapp import heartbeat
 from webapp.agent.sampler import Sensors
 from webapp.measurement import Engine, Requests
 
@@ -337,7 +338,7 @@ def test_what_an_engine_says_of_itself_is_added_to_what_is_measured(machine):
         generation_tokens_per_second=7.0,
         metrics_error=None,
     )
-    metrics = types.SimpleNamespace(refresh=asked.extend, latest=lambda engine_id: reading)
+    metrics = types.SimpleNamespace(wait=lambda seconds: True, refresh=asked.extend, latest=lambda engine_id: reading)
     found = engines(machine.sampler(sensors=Sensors(engine_metrics=metrics)))["vllm-Qwen_Qwen3-8B-8001"]
     assert (found.requests.waiting, found.kv_cache_usage_ratio, found.generation_tokens_per_second) == (3.0, 0.4, 7.0)
     assert [engine.id for engine in asked] == ["vllm-Qwen_Qwen3-8B-8001"]
@@ -353,3 +354,48 @@ def test_the_busiest_processes_of_a_large_engine_are_told(machine):
     machine.process(5099, ppid=4200, pgrp=4200, cpu=500)
     found = engines(sampler)["vllm-Qwen_Qwen3-8B-8001"]
     assert (found.processes, len(found.members), found.members[0].pid, found.cpu_cores) == (101, 64, 5099, 0.5)
+
+
+def test_an_engine_in_a_container_is_named_by_its_environment(machine):
+    machine.process(10, comm="text-generation", command="text-generation-launcher")
+    machine.write("10/environ", "HF_TOKEN=secret\0MODEL_ID=a/b\0PORT=80\0")
+    assert list(engines(machine.sampler())) == ["tgi-a_b-80"]
+
+
+def test_a_forked_copy_does_not_become_the_leader_when_the_leader_dies(machine):
+    machine.process(4200, command=VLLM)
+    machine.process(4201, ppid=4200, pgrp=4200, command=VLLM, forked=True)
+    sampler = machine.sampler()
+    sampler.measure()
+    machine.end(4200)
+    machine.process(4201, ppid=1, pgrp=4200, forked=True)
+    found = engines(sampler)["vllm-Qwen_Qwen3-8B-8001"]
+    assert (found.state, pids(found)) == ("orphaned", [4201])
+
+
+def test_a_node_full_of_engines_fits_into_a_heartbeat(machine):
+    for number in range(300):
+        machine.process(10_000 + number, command=f"vllm serve {'m' * 200}{number} --port {20_000 + number}")
+        for worker in range(4):
+            machine.process(100_000 + 10 * number + worker, comm="x" * 15, ppid=10_000 + number, pgrp=10_000 + number)
+    measurement = machine.sampler().measure().measurement
+    assert len(measurement.engines) == 256
+    assert len(heartbeat.write(measurement)) < heartbeat.LARGEST_BODY_BYTES
+    assert heartbeat.read(heartbeat.write(measurement)).rejected == ()
+
+
+def test_a_declared_engine_takes_over_what_was_found_before(machine, tmp_path):
+    machine.process(4100, command="sh run.sh")
+    machine.process(4200, ppid=4100, pgrp=4100, command=VLLM)
+    pidfile = tmp_path / "pid"
+    sampler = machine.sampler({"id": "qwen", "pidfile": str(pidfile)})
+    assert {id: engine.state for id, engine in engines(sampler).items()} == {"qwen": "dead", "vllm-Qwen_Qwen3-8B-8001": "running"}
+    pidfile.write_text("4200")
+    assert {id: pids(engine) for id, engine in engines(sampler).items()} == {"qwen": [4200]}
+    machine.process(4300, ppid=4100, pgrp=4100, command="vllm serve other")
+    assert list(engines(sampler)) == ["qwen", "vllm-other-8000"]
+
+
+def test_the_agents_own_command_line_matches_no_pattern(machine):
+    machine.process(999_999, command="python -m webapp.agent --node vllm-1")
+    assert engines(machine.sampler({"id": "a", "command": "vllm"}))["a"].state == "dead"

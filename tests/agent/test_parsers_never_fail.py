@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.agent import disks, engine_cgroup, engine_kinds, memory, pidstat, proc, sockets
+from webapp.agent import command_line, disks, engine_cgroup, memory, pidstat, proc, sockets
 from webapp.agent.cpu import CpuMeter
 
 #: Bytes at random, and bytes that look like /proc.
@@ -44,7 +44,7 @@ def test_the_files_of_a_process(data):
     for path in pidstat.parse_cgroup(data).values():
         unit = engine_cgroup.unit_of(path)
         assert unit is None or len(unit.encode()) > 0
-    engine_kinds.recognise(pidstat.parse_cmdline(data))
+    command_line.recognise(pidstat.parse_cmdline(data))
 
 
 @given(ANY)
@@ -65,7 +65,7 @@ def test_any_command_line(words):
         ["llama-server"],
         ["lmdeploy", "serve", "api_server"],
     ):
-        recognised = engine_kinds.recognise(start + words)
+        recognised = command_line.recognise(start + words)
         if recognised:
             assert recognised.model is None or 0 < len(recognised.model) <= 253
             assert recognised.port is None or 0 < recognised.port < 65536

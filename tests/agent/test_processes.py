@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from webapp.agent.processes import Processes, read_stat
+from webapp.agent.processes import Processes
+from webapp.agent.stat_files import StatFiles
 
 
 def test_processes_that_vanish_in_the_pass_are_told_from_those_that_may_not_be_read(machine):
@@ -15,13 +19,13 @@ def test_processes_that_vanish_in_the_pass_are_told_from_those_that_may_not_be_r
         machine.process(pid)
     failures = {11: FileNotFoundError(), 12: ProcessLookupError(), 14: PermissionError(errno.EACCES, "denied")}
 
-    def read(path: str) -> bytes:
-        pid = int(path.split("/")[-2])
-        if pid in failures:
-            raise failures[pid]
-        return b"" if pid == 13 else read_stat(path)
+    class Failing(StatFiles):
+        def read(self, pid: int) -> bytes:
+            if pid in failures:
+                raise failures[pid]
+            return b"" if pid == 13 else super().read(pid)
 
-    scan = Processes(machine.proc, read).scan(0.0)
+    scan = Processes(machine.proc, Failing(machine.proc)).scan(0.0)
     assert list(scan.processes) == [10]
     assert scan.unreadable == {14}
 
@@ -66,3 +70,53 @@ def test_one_beat_reads_the_machines_counters_once(machine, monkeypatch):
 def test_without_a_proc_there_is_nothing_to_scan(tmp_path):
     with pytest.raises(FileNotFoundError):
         Processes(tmp_path / "absent").scan(0.0)
+
+
+def test_a_kept_descriptor_tells_a_living_process_and_fails_for_a_dead_one():
+    files = StatFiles(Path("/proc"), most=1)
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        assert files.read(child.pid).startswith(b"%d (" % child.pid)
+        assert files.read(child.pid).startswith(b"%d (" % child.pid)
+        assert files.read(os.getpid()).startswith(b"%d (" % os.getpid())
+    finally:
+        child.kill()
+        child.wait()
+    with pytest.raises((FileNotFoundError, ProcessLookupError)):
+        files.read(child.pid)
+    files.close()
+
+
+def test_descriptors_of_ended_processes_are_closed():
+    files = StatFiles(Path("/proc"))
+    processes = Processes(Path("/proc"), files)
+    child = subprocess.Popen(["sleep", "60"])
+    assert child.pid in processes.scan(0.0).processes
+    child.kill()
+    child.wait()
+    scan = processes.scan(1.0)
+    assert child.pid not in scan.processes
+    kept = [
+        os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{name}")
+    ]
+    assert f"/proc/{child.pid}/stat" not in kept
+    assert f"/proc/{os.getpid()}/stat" in kept
+    files.close()
+
+
+def test_files_of_a_copied_proc_are_opened_each_time(machine):
+    """They may be replaced."""
+    machine.process(10, cpu=1)
+    files = StatFiles(machine.proc)
+    files.read(10)
+    machine.end(10)
+    machine.process(10, cpu=2)
+    assert b" 2 0 0 0 20 " in files.read(10)
+
+
+def test_where_the_kernel_hides_processes_nobody_knows_how_many(machine):
+    """hidepid=2 does not even show process 1"""
+    machine.process(10)
+    assert machine.sampler().measure().measurement.load.unreadable_processes is None
+    machine.process(1)
+    assert machine.sampler().measure().measurement.load.unreadable_processes == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import logging
 import signal
 import socket
@@ -13,13 +12,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from webapp.agent.cgroup import limits
 from webapp.agent.clock import Clock
 from webapp.agent.declared import declared
+from webapp.agent.disks import Disks
+from webapp.agent.engine_metrics import EngineMetrics
+from webapp.agent.gpu import Gpus
 from webapp.agent.identity import agent_id
 from webapp.agent.install import install
 from webapp.agent.loop import LONGEST_INTERVAL_S, SHORTEST_INTERVAL_S, Heartbeats, Reporter, report_forever, report_once
+from webapp.agent.network import Networks
+from webapp.agent.pressure import Pressures
 from webapp.agent.sampler import Sampler, Sensors
 from webapp.agent.sender import Sender
+from webapp.agent.stat_files import allow_more_files
 from webapp.config import COMMANDS, settings_of
 from webapp.heartbeat import LONGEST_NAME
 from webapp.settings import SettingError, add_flags, resolve, shown
@@ -46,9 +52,11 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
             sys.stdout.write(install(flags, running=Path(sys.argv[0])) + "\n")
             return 0
         logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        allow_more_files()
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+            # From a thread: the main thread may hold the event's lock when the signal strikes.
+            signal.signal(number, lambda *_: threading.Thread(target=stop.set).start())
         return run(settings, settings.server, stop)
     except SettingError as error:
         sys.stderr.write(f"enginehouse agent: {error}\n")
@@ -70,7 +78,7 @@ def run(settings: Any, servers: Sequence[str], stop: threading.Event) -> int:
         declared=declared(settings.engine),
         discover=settings.discover,
         labels=_labels(settings.labels),
-        sensors=sensors(settings),
+        sensors=all_sensors(settings.proc, settings.sys),
         clock=clock,
     )
     heartbeats = Heartbeats(agent_id(settings.data_dir), clock)
@@ -82,27 +90,9 @@ def run(settings: Any, servers: Sequence[str], stop: threading.Event) -> int:
     return 0
 
 
-def sensors(settings: Any) -> Sensors:
-    """The sensors that this build has."""
-    found = {}
-    for name, module, make in _SENSORS:
-        try:
-            part = importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name != module:
-                raise
-            continue
-        found[name] = make(part, settings.proc, settings.sys)
-    return Sensors(**found)
-
-
-_SENSORS: tuple[tuple[str, str, Any], ...] = (
-    ("networks", "webapp.agent.network", lambda module, proc, sys: module.Networks(proc, sys)),
-    ("pressures", "webapp.agent.pressure", lambda module, proc, sys: module.Pressures(proc)),
-    ("limits", "webapp.agent.cgroup", lambda module, proc, sys: module.limits),
-    ("gpus", "webapp.agent.gpu", lambda module, proc, sys: module.Gpus(sys)),
-    ("engine_metrics", "webapp.agent.engine_metrics", lambda module, proc, sys: module.EngineMetrics()),
-)
+def all_sensors(proc: Path, sys: Path) -> Sensors:
+    """Everything that can be measured beside CPU, memory and processes."""
+    return Sensors(Networks(proc, sys), Pressures(proc), limits, Gpus(sys), EngineMetrics(), Disks(proc))
 
 
 def _node(settings: Any) -> str:

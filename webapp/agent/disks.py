@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from webapp.agent.clock import Clock
+from webapp.agent.patience import Patience
 from webapp.agent.proc import read_or_empty
 from webapp.measurement import Disk
 
@@ -21,6 +21,9 @@ _NO_DISK_KINDS = re.compile(
     r"|fuse\.(gvfsd-fuse|lxcfs|portal|snapfuse))\Z"
 )
 _REMOTE_KINDS = ("nfs", "cifs", "smb", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "9p", "virtiofs", "fuse", "afs")
+
+#: Seconds for which an answer stands in for one that is late.
+_FRESH_FOR_S = 30.0
 
 
 class Mount(NamedTuple):
@@ -94,81 +97,57 @@ def sizes(answer: Any) -> dict[str, int]:
     }
 
 
-class _Round(threading.Thread):
-    """Asks about mounts one after the other. If one hangs, this thread hangs with it."""
-
-    def __init__(self, mounts: Sequence[Mount], ask: Callable[[str], Any], answers: dict[Mount, Any]) -> None:
-        super().__init__(name="disks", daemon=True)
-        self._mounts = mounts
-        self._ask = ask
-        self._answers = answers
-        self.at: Mount | None = None
-
-    def run(self) -> None:
-        for mount in self._mounts:
-            self.at = mount
-            try:
-                self._answers[mount] = sizes(self._ask(mount.mount))
-            except OSError as error:
-                self._answers[mount] = error.strerror or str(error)
-            except Exception as error:  # a mount must not end the round for the others
-                self._answers[mount] = repr(error)[:200]
-        self.at = None
-
-
 class Disks:
-    """Reads file systems in a thread of its own. A thread that hangs is left behind, one a dead mount at most."""
+    """Reads file systems; one that hangs delays the others by less than half a second, once."""
 
-    def __init__(self, proc: Path, ask: Callable[[str], Any] = os.statvfs, deadline_s: float = 1.0) -> None:
-        """`deadline_s`: how long one round over all mounts may keep `measure` waiting."""
+    def __init__(
+        self,
+        proc: Path,
+        ask: Callable[[str], Any] = os.statvfs,
+        clock: Clock | None = None,
+        wait_s: float = 0.25,
+    ) -> None:
+        """`wait_s`: how long `measure` waits; what comes later counts in the next measurement."""
         self._proc = proc
         self._ask = ask
-        self._deadline_s = deadline_s
-        self._hanging: dict[Mount, tuple[_Round, float]] = {}
+        self._clock = clock or Clock()
+        self._mounts: Patience[Mount, dict[str, int] | str] = Patience(self._read, self._clock, wait_s, "disks")
+
+    def _read(self, mount: Mount) -> dict[str, int] | str:
+        """Sizes, or why they can't be told."""
+        try:
+            found = sizes(self._ask(mount.mount))
+        except OSError as error:
+            return error.strerror or str(error)
+        except Exception as error:  # a mount must not end the round for the others
+            return repr(error)
+        return found if found["total_bytes"] else "it has no blocks"
 
     def measure(self, model_files: Iterable[str] = ()) -> tuple[Disk, ...]:
-        """One entry a device; one that does not answer in time has only its error."""
+        """One entry a device. One that has not answered for 30 s has only its error."""
         everything = parse_mountinfo(read_or_empty(self._proc / "self" / "mountinfo"))
         if not everything:
             everything = parse_mountinfo(read_or_empty(self._proc / "1" / "mountinfo"))
         mounts = devices(everything)
-        answers = self._answers(mounts)
+        self._mounts.forget(but=mounts)
+        self._mounts.ask_all(sorted(mounts, key=lambda mount: mount.kind.startswith(_REMOTE_KINDS)))
         holds = _holds(everything, model_files)
-        disks = [self._disk(mount, answers.get(mount), holds.get(mount.key)) for mount in mounts]
+        disks = [self._disk(mount, holds.get(mount.key)) for mount in mounts]
         return tuple(_without_overlay(disks)[:64])
 
-    def _answers(self, mounts: Sequence[Mount]) -> dict[Mount, Any]:
-        self._hanging = {mount: entry for mount, entry in self._hanging.items() if entry[0].at == mount}
-        asked = [mount for mount in mounts if mount not in self._hanging]
-        asked.sort(key=lambda mount: mount.kind.startswith(_REMOTE_KINDS))
-        answers: dict[Mount, Any] = {}
-        ends = time.monotonic() + self._deadline_s
-        while asked and len(self._hanging) < 64:
-            thread = _Round(asked, self._ask, answers)
-            thread.start()
-            thread.join(max(0.05, ends - time.monotonic()))
-            stuck = thread.at
-            if stuck is None or not thread.is_alive():
-                break
-            self._hanging[stuck] = (thread, time.monotonic())
-            thread_mounts, asked = asked, asked[asked.index(stuck) + 1 :]
-            del thread_mounts[thread_mounts.index(stuck) + 1 :]  # it ends there, should it ever come back
-        return dict(answers)
-
-    def _disk(self, mount: Mount, answer: Any, holds: str | None) -> Disk:
+    def _disk(self, mount: Mount, holds: str | None) -> Disk:
         about: dict[str, Any] = {
             "mount": _text(mount.mount),
             "device": _text(mount.device),
             "kind": _text(mount.kind)[:64],
             "holds": holds,
         }
-        if isinstance(answer, dict):
-            return Disk(**about, **answer) if answer["total_bytes"] else Disk(**about, error="it has no blocks")
-        if isinstance(answer, str):
-            return Disk(**about, error=answer[:300])
-        hanging = self._hanging.get(mount)
-        waited = f" for {time.monotonic() - hanging[1] + self._deadline_s:.0f} s" if hanging else " in time"
-        return Disk(**about, error="statvfs did not answer" + waited)
+        answer = self._mounts.answers.get(mount)
+        if answer and isinstance(answer.value, str):
+            return Disk(**about, error=answer.value[:300])
+        if answer and isinstance(answer.value, dict) and self._clock.boottime() - answer.taken <= _FRESH_FOR_S:
+            return Disk(**{**about, **answer.value})
+        return Disk(**about, error=f"statvfs has not answered for {self._mounts.waiting_s(mount) or 0:.0f} s")
 
 
 def _text(path: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from webapp.agent.container_names import container_id, container_name
 from webapp.agent.pidstat import parse_cgroup
 from webapp.agent.proc import read, read_or_empty, whole
 
@@ -69,8 +70,11 @@ def unit_of(path: str) -> str | None:
 class Cgroups:
     """Reads cgroups below `sys`/fs/cgroup."""
 
-    def __init__(self, proc: Path, sys: Path) -> None:
+    def __init__(self, proc: Path, sys: Path, state: Path = Path("/var/lib")) -> None:
+        """`state`: where container engines keep what they know of their containers."""
         self._proc = proc
+        self._state = state
+        self._names: dict[str, str] = {}
         self._root = sys / "fs" / "cgroup"
 
     def of(self, pid: int) -> Cgroup | None:
@@ -79,12 +83,22 @@ class Cgroups:
         accounting = self._directory("", paths.get("")) or self._directory("cpuacct", paths.get("cpuacct"))
         for controller in _TREES:
             path = paths.get(controller, "/")
-            unit = unit_of(path)
+            unit = self._unit(path)
             directory = self._directory(controller, path)
             if unit and directory:
                 counts = accounting if accounting and accounting.name == directory.name else None
                 return Cgroup(path, unit, directory, counts)
         return None
+
+    def _unit(self, path: str) -> str | None:
+        """Like `unit_of`, with a container's name in place of its id where it can be told."""
+        container = _CONTAINER.match(path.rpartition("/")[2])
+        if not container:
+            return unit_of(path)
+        id = container.group(1)
+        if id not in self._names:
+            self._names[id] = container_name(id, self._state) or id[:12]
+        return "container " + self._names[id]
 
     def _directory(self, controller: str, path: str | None) -> Path | None:
         if not path or path == "/" or "/../" in path + "/":
@@ -96,20 +110,21 @@ class Cgroups:
         return None
 
     def named(self, name: str) -> Cgroup | None:
-        """The cgroup of the unit or container of that name (a container: by the start of its id)."""
+        """The cgroup of the unit or container of that name; a container also by the start of its id."""
         wanted = (name, name + ".service", name + ".scope")
+        id = container_id(name, self._state) or name
         for tree in ("", "unified", "systemd"):
             for directory, names in _walk(self._root / tree):
                 for found in names:
                     container = _CONTAINER.match(found)
-                    if found in wanted or (container and len(name) >= 8 and container.group(1).startswith(name)):
+                    if found in wanted or (container and len(id) >= 8 and container.group(1).startswith(id)):
                         return self._found(self._root / tree, directory / found)
         return None
 
     def _found(self, tree: Path, directory: Path) -> Cgroup:
         path = "/" + str(directory.relative_to(tree))
         counts = directory if (directory / "cpu.stat").exists() else self._directory("cpuacct", path)
-        return Cgroup(path, unit_of(path) or directory.name, directory, counts)
+        return Cgroup(path, self._unit(path) or directory.name, directory, counts)
 
 
 def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from webapp.agent import usage
 from webapp.agent.clock import Clock
 from webapp.agent.cpu import Busy
 from webapp.agent.declared import Declared
 from webapp.agent.engine_cgroup import Cgroup, Cgroups
+from webapp.agent.engine_metrics import EngineMetrics
 from webapp.agent.engines import Engines, Tracked
+from webapp.agent.gpu import GpuReading
+from webapp.agent.lines import one_line
 from webapp.agent.membership import Claim, Membership
 from webapp.agent.own_cgroups import OwnCgroups
 from webapp.agent.pidstat import Resident, Stat, parse_status
@@ -21,13 +25,15 @@ from webapp.agent.processes import Scan
 from webapp.agent.proportional import Proportional
 from webapp.measurement import Engine, Process
 
-if TYPE_CHECKING:
-    from webapp.agent.sampler import Sensors
+log = logging.getLogger("enginehouse.agent")
 
 #: Engines, and processes of one engine and of all, that one heartbeat tells of.
 _MOST_ENGINES = 256
 _MOST_MEMBERS = 64
 _MOST_MEMBERS_IN_ALL = 1024
+
+#: Seconds that a measurement waits for engines to answer.
+_METRICS_PATIENCE_S = 0.2
 
 
 class EngineReports:
@@ -40,7 +46,7 @@ class EngineReports:
         *,
         declared: Sequence[Declared],
         discover: bool,
-        sensors: Sensors,
+        metrics: EngineMetrics | None,
         clock: Clock,
         page_size: int,
         ticks: int,
@@ -50,14 +56,17 @@ class EngineReports:
         self._clock = clock
         self._page_size = page_size
         self._ticks = ticks
-        self._metrics = sensors.engine_metrics
+        self._metrics = metrics
         self._cgroups = OwnCgroups(Cgroups(proc, sys), own_pid)
-        self._engines = Engines(proc, declared, discover, self._cgroups.named)
+        self._engines = Engines(proc, declared, discover, self._cgroups.named, clock, own_pid)
         self._membership = Membership(own_pid)
         self._proportional = Proportional(proc, clock)
         self._before: Scan | None = None
+        self._states: dict[str, str | None] = {}
 
-    def measure(self, scan: Scan, busy: Busy | None, uptime_s: float, gpus: Any) -> tuple[tuple[Engine, ...], list[str]]:
+    def measure(
+        self, scan: Scan, busy: Busy | None, uptime_s: float, gpus: GpuReading | None
+    ) -> tuple[tuple[Engine, ...], list[str]]:
         """What is known of each engine, and the model files that engines name.
 
         `busy`: the whole machine since the pass before. `uptime_s`: the boot clock at this pass.
@@ -98,6 +107,7 @@ class EngineReports:
             )
             reports.append(report)
         self._engines.keep(members)
+        self._tell(reports)
         self._proportional.refresh(resident_by_engine)
         model_files = sorted({engine.model_file for engine in tracked if engine.model_file and members[engine.id]})
         return self._with_metrics(reports), model_files
@@ -136,6 +146,18 @@ class EngineReports:
             started_s_ago=self._age(oldest, uptime_s) if oldest else None,
         )
 
+    def _tell(self, reports: Sequence[Engine]) -> None:
+        """Logs what changed since the pass before: engines that came, went, lost or found their leader."""
+        states = {report.id or "": (report.state, report) for report in reports}
+        for id, (state, report) in states.items():
+            if self._states.get(id) != state:
+                log.info(
+                    "engine %s is %s, pid %s, model %s", one_line(id), state, report.pid, one_line(report.model or "unknown")
+                )
+        for id in self._states.keys() - states.keys():
+            log.info("engine %s ended", one_line(id))
+        self._states = {id: state for id, (state, _) in states.items()}
+
     def _age(self, stat: Stat, uptime_s: float) -> float | None:
         age = uptime_s - stat.start / self._ticks
         return age if age >= 0 else None
@@ -163,12 +185,14 @@ class EngineReports:
         )
 
     def _with_metrics(self, reports: Sequence[Engine]) -> tuple[Engine, ...]:
-        """Adds what the engines' own metrics say, and starts the next look at them."""
+        """Adds what the engines' own metrics say now; an engine that is slow to answer is heard at the next pass."""
         if self._metrics is None:
             return tuple(reports)
+        self._metrics.refresh(tuple(reports))
+        self._metrics.wait(_METRICS_PATIENCE_S)
         found = []
         for report in reports:
-            reading = self._metrics.latest(report.id)
+            reading = self._metrics.latest(report.id or "")
             if reading is not None:
                 report = dataclasses.replace(
                     report,
@@ -179,7 +203,6 @@ class EngineReports:
                     metrics_error=reading.metrics_error,
                 )
             found.append(report)
-        self._metrics.refresh(tuple(found))
         return tuple(found)
 
 

@@ -6,15 +6,17 @@ An engine is known by an id that outlives its processes: declared, or made from 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from webapp.agent.clock import Clock
+from webapp.agent.command_line import Recognised
+from webapp.agent.command_lines import CommandLines
 from webapp.agent.declared import Declared
-from webapp.agent.engine_kinds import EngineKind, Recognised, kind_named, recognise, titled
+from webapp.agent.engine_kinds import kind_named
 from webapp.agent.leaders import Leaders
-from webapp.agent.pidstat import Stat, parse_cmdline
-from webapp.agent.proc import read_or_empty
+from webapp.agent.pidstat import Stat
 from webapp.agent.processes import Scan
 
 
@@ -54,41 +56,43 @@ class Engines:
         declared: Sequence[Declared] = (),
         discover: bool = True,
         named_cgroup: Callable[[str], frozenset[int]] = lambda name: frozenset(),
+        clock: Clock | None = None,
+        own_pid: int = 0,
     ) -> None:
         """`named_cgroup`: pids of the unit or container of that name."""
         self._proc = proc
         self._declared = declared
         self._discover = discover
         self._leaders = Leaders(proc, named_cgroup)
-        #: By pid: the process as it was when its command line was read.
-        self._seen: dict[int, Stat] = {}
-        self._recognised: dict[int, Recognised] = {}
-        self._commands: dict[int, set[str]] = {}
-        self._titled: dict[int, EngineKind] = {}
+        self._lines = CommandLines(proc, declared, clock or Clock(), own_pid)
         self._tracked: dict[str, Tracked] = {}
+        #: Processes that belonged to an engine in the pass before.
+        self._owned: set[tuple[int, int]] = set()
 
     def find(self, scan: Scan) -> list[Tracked]:
         """All engines that may have processes now, declared ones first. Those that ended meanwhile are among them."""
-        self._read_command_lines(scan.processes)
+        self._lines.read(scan.processes)
         for declared in self._declared:
             self._find_declared(declared, scan)
+        self._drop_found_again(scan.processes)
         if self._discover:
             self._find_recognised(scan.processes)
         return list(self._tracked.values())
 
     def keep(self, members: Mapping[str, Sequence[Stat]]) -> None:
         """Forgets engines without members that nobody declared."""
+        self._owned = {stat.key for stats in members.values() for stat in stats}
         for id, tracked in list(self._tracked.items()):
             if not tracked.declared and not members.get(id):
                 del self._tracked[id]
 
     def orphans(self, processes: Mapping[int, Stat], owned: Iterable[int]) -> list[Tracked]:
         """Engines that only their workers' titles give away, `owned` being the pids that belong to known ones."""
-        if not self._discover or not self._titled:
+        if not self._discover or not self._lines.titled:
             return []
         taken = set(owned)
         found = []
-        for pid, kind in self._titled.items():
+        for pid, kind in self._lines.titled.items():
             stat = processes.get(pid)
             if stat is None or pid in taken or stat.dead or stat.pgrp in processes:
                 continue
@@ -98,42 +102,6 @@ class Engines:
                 found.append(self._tracked.setdefault(id, tracked))
         return found
 
-    def _read_command_lines(self, processes: Mapping[int, Stat]) -> None:
-        """Reads those of new processes, and again after an exec."""
-        seen = self._seen
-        for pid, stat in processes.items():
-            known = seen.get(pid)
-            if known is stat:
-                continue
-            seen[pid] = stat
-            if known and known.start == stat.start and known.comm == stat.comm and known.image == stat.image:
-                continue
-            self._forget(pid)
-            if stat.pgrp == 0 and not stat.rss:
-                continue  # a kernel thread
-            kind = titled(stat.comm.decode("utf-8", "replace"))
-            if kind:
-                self._titled[pid] = kind
-            self._read_command_line(pid)
-        for pid in seen.keys() - processes.keys():
-            del seen[pid]
-            self._forget(pid)
-
-    def _forget(self, pid: int) -> None:
-        self._recognised.pop(pid, None)
-        self._commands.pop(pid, None)
-        self._titled.pop(pid, None)
-
-    def _read_command_line(self, pid: int) -> None:
-        arguments = parse_cmdline(read_or_empty(f"{self._proc}/{pid}/cmdline", 32768))
-        recognised = recognise(arguments)
-        if recognised:
-            self._recognised[pid] = recognised
-        line = " ".join(arguments)
-        matched = {engine.id for engine in self._declared if engine.command and engine.command.search(line)}
-        if matched:
-            self._commands[pid] = matched
-
     def _find_declared(self, declared: Declared, scan: Scan) -> None:
         tracked = self._tracked.get(declared.id)
         if tracked is None:
@@ -141,41 +109,56 @@ class Engines:
             self._tracked[declared.id] = tracked
         if tracked.alive(scan.processes):
             return
-        matching = [pid for pid, ids in self._commands.items() if declared.id in ids]
-        leader = self._leaders.find(declared, scan, matching, self._recognised)
+        matching = [pid for pid, ids in self._lines.matched.items() if declared.id in ids]
+        leader = self._leaders.find(declared, scan, matching, self._lines.recognised)
         if leader is None:
             if tracked.pid is None and declared.pid:  # gone before it was seen; its group may live
                 tracked.pid = tracked.pgrp = tracked.session = declared.pid
             return
         tracked.led_by(leader)
-        told = self._recognised.get(leader.pid)
+        told = self._lines.recognised.get(leader.pid)
         if told:
             tracked.kind = declared.kind or told.kind
             tracked.model = declared.model or told.model
             tracked.port = declared.port or told.port
             tracked.model_file = self._model_file(leader.pid, told)
 
+    def _drop_found_again(self, processes: Mapping[int, Stat]) -> None:
+        """Drops engines that were found before the operator's pidfile or pattern led to them, or to a process above."""
+        led = {tracked.pid: tracked for tracked in self._tracked.values() if tracked.declared and tracked.alive(processes)}
+        for tracked in list(self._tracked.values()):
+            stat = processes.get(tracked.pid or 0)
+            if tracked.declared or stat is None or stat.start != tracked.start:
+                continue
+            recognised = stat.pid in self._lines.recognised
+            if stat.pid in led or (recognised and self._below_declared(stat, processes, led)):
+                del self._tracked[tracked.id]
+
     def _find_recognised(self, processes: Mapping[int, Stat]) -> None:
         """Follows the processes whose command lines start engines, oldest first so that ids stay."""
         led = {tracked.pid: tracked for tracked in self._tracked.values() if tracked.alive(processes)}
-        for pid in sorted(self._recognised, key=lambda pid: (processes[pid].start, pid)):
+        for pid in sorted(self._lines.recognised, key=lambda pid: (processes[pid].start, pid)):
             stat = processes[pid]
             if stat.dead or pid in led or self._inside(stat, processes, led):
                 continue
-            told = self._recognised[pid]
+            told = self._lines.recognised[pid]
             tracked = self._named(told, stat, processes)
             tracked.led_by(stat)
             led[pid] = tracked
 
     def _inside(self, stat: Stat, processes: Mapping[int, Stat], led: Mapping[int | None, Tracked]) -> bool:
-        """Whether a process is only a part of an engine above it: a forked copy, or below a declared leader."""
-        told = self._recognised[stat.pid]
-        parent = processes.get(stat.ppid)
-        for _ in range(64):
-            if parent is None:
-                return False
-            if self._recognised.get(parent.pid) == told:
-                return True
+        """Whether a process is only a part of an engine: a forked copy, or below a declared leader."""
+        if stat.forked and stat.key in self._owned:
+            return True  # a copy does not become a leader when its parents die
+        told = self._lines.recognised[stat.pid]
+        if any(self._lines.recognised.get(above.pid) == told for above in ancestors(stat, processes)):
+            return True
+        return self._below_declared(stat, processes, led)
+
+    def _below_declared(self, stat: Stat, processes: Mapping[int, Stat], led: Mapping[int | None, Tracked]) -> bool:
+        """Whether a declared engine that is no router is led from above; it learns what it does not know."""
+        told = self._lines.recognised[stat.pid]
+        for parent in ancestors(stat, processes):
             above = led.get(parent.pid)
             kind = kind_named(above.kind) if above else None
             if above and above.declared and not (kind and kind.router):
@@ -183,7 +166,6 @@ class Engines:
                 above.model = above.model or told.model
                 above.port = above.port or told.port
                 return True
-            parent = processes.get(parent.ppid)
         return False
 
     def _named(self, told: Recognised, stat: Stat, processes: Mapping[int, Stat]) -> Tracked:
@@ -191,7 +173,7 @@ class Engines:
 
         A router's children get a random port each time, so the router's stands in their ids.
         """
-        router = self._recognised.get(stat.ppid)
+        router = self._lines.recognised.get(stat.ppid)
         kind = kind_named(router.kind) if router else None
         port = router.port if router and kind and kind.router else told.port
         id = "-".join(str(part).replace("/", "_") for part in (told.kind, told.model, port) if part is not None)
@@ -222,3 +204,13 @@ class Engines:
         """What is left of an engine whose id a new leader takes."""
         old.id = f"{old.id}-orphaned-{old.pgrp}"
         self._tracked[old.id] = old
+
+
+def ancestors(stat: Stat, processes: Mapping[int, Stat]) -> Iterator[Stat]:
+    """Parents of a process, the nearest first; at most 64, so that a broken /proc ends too."""
+    for _ in range(64):
+        parent = processes.get(stat.ppid)
+        if parent is None:
+            return
+        yield parent
+        stat = parent

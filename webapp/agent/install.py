@@ -68,8 +68,8 @@ def unit(program: Path, flags: Sequence[str], python: str = "/usr/bin/python3") 
 def _quoted(word: str) -> str:
     """A word as systemd reads it in ExecStart.
 
-    >>> print(_quoted("http://c:1"), _quoted('a "b" $HOME 50%'))
-    http://c:1 "a \\\\"b\\\\" $$HOME 50%%"
+    >>> _quoted("http://c:1"), _quoted("50% of $HOME")
+    ('http://c:1', '"50%% of $$HOME"')
     """
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$").replace("%", "%%")
     return escaped if word.isprintable() and word and not set(word) & set(" \t\"'\\;") else f'"{escaped}"'

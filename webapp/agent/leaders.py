@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
+from webapp.agent.command_line import Recognised
 from webapp.agent.declared import Declared
-from webapp.agent.engine_kinds import Recognised
 from webapp.agent.pidstat import Stat
 from webapp.agent.proc import read_or_empty
 from webapp.agent.processes import Scan

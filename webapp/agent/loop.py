@@ -14,10 +14,12 @@ import zlib
 from collections.abc import Callable, Sequence
 
 from webapp import __version__, heartbeat
+from webapp.agent.answers import NotDelivered, without_secrets
 from webapp.agent.clock import Clock
 from webapp.agent.host import reachable_address
+from webapp.agent.lines import one_line
 from webapp.agent.sampler import Sample, Sampler
-from webapp.agent.sender import NotDelivered, Sender, without_secrets
+from webapp.agent.sender import Sender
 from webapp.measurement import FRESH_FOR_SECONDS, Agent
 
 log = logging.getLogger("enginehouse.agent")
@@ -136,7 +138,8 @@ class Reporter:
             self._failed(str(error))
             return False
         except Exception as error:  # whatever it is, the next heartbeat must go out
-            log.exception("heartbeat to %s", without_secrets(self._sender.server))
+            if repr(error) != self._last_reason:
+                log.debug("heartbeat to %s", without_secrets(self._sender.server), exc_info=True)
             self._failed(repr(error))
             return False
         self._delivered()
@@ -186,13 +189,15 @@ def report_forever(
     threads = [threading.Thread(target=reporter.run, name="reporter", daemon=True) for reporter in reporters]
     for thread in threads:
         thread.start()
-    _sample(sampler)
+    log.info("node %s reports, version %s", one_line(node), __version__)
+    readings = _Readings(sampler)
+    readings.measure()
     stop.wait(FIRST_PAUSE_S)
     # The wall clock sets the grid once: agents that were started together don't beat together.
     offset = clock.wall() - clock.monotonic()
     while not stop.is_set():
         every = interval_s or _asked(reporters)
-        sample = _sample(sampler)
+        sample = readings.measure()
         if sample:
             numbered = heartbeats.number(sample, every)
             for reporter in reporters:
@@ -205,12 +210,25 @@ def report_forever(
         thread.join(2.0)
 
 
-def _sample(sampler: Sampler) -> Sample | None:
-    try:
-        return sampler.measure()
-    except Exception:  # one bad reading must not end the agent
-        log.exception("this machine could not be measured")
-        return None
+class _Readings:
+    """Measures on when a reading fails; a run of failures is logged when it starts and when it ends."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+        self._failing = False
+
+    def measure(self) -> Sample | None:
+        try:
+            sample = self._sampler.measure()
+        except Exception:  # one bad reading must not end the agent
+            if not self._failing:
+                log.exception("this machine could not be measured")
+            self._failing = True
+            return None
+        if self._failing:
+            log.info("this machine could be measured again")
+        self._failing = False
+        return sample
 
 
 def _asked(reporters: Sequence[Reporter]) -> float:

@@ -5,6 +5,7 @@ https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from webapp.agent.proc import MISREAD, ProcError, whole
@@ -38,6 +39,11 @@ class Stat(NamedTuple):
     def key(self) -> tuple[int, int]:
         """What tells this process from all others since boot."""
         return (self.pid, self.start)
+
+    @property
+    def forked(self) -> bool:
+        """It has not called exec: its command line is its parent's."""
+        return self.image.endswith(b"/%d" % _FORKED_ONLY)
 
     @property
     def dead(self) -> bool:
@@ -149,3 +155,19 @@ def parse_cmdline(data: bytes) -> list[str]:
     """
     words = data.rstrip(b"\0 ").split(b"\0")
     return [word.decode("utf-8", "replace") for word in words] if words != [b""] else []
+
+
+def parse_environ(data: bytes, names: Iterable[str]) -> dict[str, str]:
+    """The named variables of /proc/<pid>/environ; what else stands there is left alone.
+
+    >>> parse_environ(b"HF_TOKEN=secret\\0PORT=80\\0EMPTY=\\0", ["PORT", "EMPTY", "HOST"])
+    {'PORT': '80', 'EMPTY': ''}
+    """
+    found = {}
+    wanted = set(names)
+    for entry in data.split(b"\0"):
+        name, equals, value = entry.partition(b"=")
+        text = name.decode("utf-8", "replace")
+        if equals and text in wanted:
+            found[text] = value.decode("utf-8", "replace")
+    return found

@@ -6,12 +6,13 @@ Nothing slow is read here: a pass that takes long compares readings of different
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from webapp.agent.pidstat import Stat, parse_stat
 from webapp.agent.proc import ProcError
+from webapp.agent.stat_files import StatFiles
 
 
 class Scan(NamedTuple):
@@ -24,55 +25,47 @@ class Scan(NamedTuple):
     unreadable: frozenset[int]
 
 
-def read_stat(path: str) -> bytes:
-    """Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, 2048)
-    finally:
-        os.close(descriptor)
-
-
 class Processes:
     """Scans a /proc. Remembers the bytes of the pass before: most processes slept and need no parsing."""
 
-    def __init__(self, proc: Path, read: Callable[[str], bytes] = read_stat) -> None:
+    def __init__(self, proc: Path, files: StatFiles | None = None) -> None:
         self._proc = proc
-        self._read = read
-        self._before: dict[int, tuple[str, bytes, Stat]] = {}
+        self._files = files or StatFiles(proc)
+        self._before: dict[int, tuple[bytes, Stat]] = {}
 
     def scan(self, taken: float) -> Scan:
         """All processes now; `taken` is the moment at which the pass starts. Raises OSError if there is no /proc.
 
         A process that vanished during the pass is not there; one that may not be read is counted.
         """
-        before, after = self._before, {}
-        read = self._read
+        before = self._before
+        after: dict[int, tuple[bytes, Stat]] = {}
         found: dict[int, Stat] = {}
         unreadable = set()
+        read = self._files.read
         for name in os.listdir(self._proc):
             if not name.isdigit():
                 continue
             pid = int(name)
-            known = before.get(pid)
-            path = known[0] if known else f"{self._proc}/{name}/stat"
             try:
-                data = read(path)
+                data = read(pid)
             except (FileNotFoundError, ProcessLookupError):
                 continue  # reaped between two system calls
             except OSError:
                 unreadable.add(pid)
                 continue
-            if known and known[1] == data:
+            known = before.get(pid)
+            if known and known[0] == data:
                 after[pid] = known
-                found[pid] = known[2]
+                found[pid] = known[1]
             elif data:
                 try:
                     stat = parse_stat(data)
                 except ProcError:
                     unreadable.add(pid)
                     continue
-                after[pid] = (path, data, stat)
+                after[pid] = (data, stat)
                 found[pid] = stat
         self._before = after
+        self._files.keep(found)
         return Scan(taken, found, frozenset(unreadable))

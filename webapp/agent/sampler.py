@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from webapp.agent import memory
 from webapp.agent.clock import Clock
 from webapp.agent.cpu import Busy, CpuMeter
 from webapp.agent.declared import Declared
 from webapp.agent.disks import Disks
+from webapp.agent.engine_metrics import EngineMetrics
 from webapp.agent.engine_report import EngineReports
+from webapp.agent.gpu import Gpus
 from webapp.agent.host import HostFacts
+from webapp.agent.network import Networks
+from webapp.agent.pressure import Pressures
 from webapp.agent.proc import CpuTimes, parse_loadavg, parse_meminfo, parse_stat, read_or_empty
 from webapp.agent.processes import Processes, Scan
-from webapp.measurement import Limits, Load, Measurement, Pressure
+from webapp.measurement import Host, Limits, Load, Measurement, Pressure
 
 
 class Sample(NamedTuple):
@@ -28,14 +32,14 @@ class Sample(NamedTuple):
 
 
 class Sensors(NamedTuple):
-    """What measures the parts of a machine that not every machine has. None: not measured."""
+    """What measures the parts of a machine beside CPU, memory and processes. None: not measured."""
 
-    networks: Any = None
-    pressures: Any = None
+    networks: Networks | None = None
+    pressures: Pressures | None = None
     #: Called with the roots of /proc and /sys.
-    limits: Any = None
-    gpus: Any = None
-    engine_metrics: Any = None
+    limits: Callable[[Path, Path], Limits] | None = None
+    gpus: Gpus | None = None
+    engine_metrics: EngineMetrics | None = None
     disks: Disks | None = None
 
 
@@ -56,7 +60,6 @@ class Sampler:
         page_size: int | None = None,
         ticks: int | None = None,
         own_pid: int | None = None,
-        processes: Processes | None = None,
     ) -> None:
         """`page_size` in bytes and clock `ticks` a second: this kernel's if not given."""
         self._node = node
@@ -64,21 +67,21 @@ class Sampler:
         self._sys = sys
         self._clock = clock or Clock()
         self._sensors = sensors or Sensors()
-        self._processes = processes or Processes(proc)
+        self._processes = Processes(proc)
         self._host = HostFacts(proc, labels or {})
-        self._disks = self._sensors.disks or Disks(proc)
         ticks = ticks or os.sysconf("SC_CLK_TCK")
+        self._ticks = ticks
         self._cpu = CpuMeter(ticks)
         self._engines = EngineReports(
             proc,
             sys,
             declared=declared,
             discover=discover,
-            sensors=self._sensors,
+            metrics=self._sensors.engine_metrics,
             clock=self._clock,
             page_size=page_size or os.sysconf("SC_PAGE_SIZE"),
             ticks=ticks,
-            own_pid=os.getpid() if own_pid is None else own_pid,
+            own_pid=_own_pid(proc) if own_pid is None else own_pid,
         )
         self._before: float | None = None
 
@@ -93,14 +96,14 @@ class Sampler:
         load = self._load(times, busy, scan, elapsed_s)
         host = self._host.measure()
         gpus = self._sensors.gpus.measure() if self._sensors.gpus else None
-        engines, model_files = self._engines.measure(scan, busy, host.uptime_s or taken, gpus)
+        engines, model_files = self._engines.measure(scan, busy, self._uptime_s(host, scan, taken), gpus)
         sensors = self._sensors
         measurement = Measurement(
             self._node,
             host=host,
             load=load,
             limits=sensors.limits(self._proc, self._sys) if sensors.limits else Limits(),
-            disks=self._disks.measure(model_files),
+            disks=sensors.disks.measure(model_files) if sensors.disks else (),
             networks=tuple(sensors.networks.measure(elapsed_s))[:64] if sensors.networks else (),
             gpus=tuple(gpus.gpus)[:64] if gpus else (),
             gpu_error=gpus.error if gpus else None,
@@ -108,6 +111,16 @@ class Sampler:
             engines=engines,
         )
         return Sample(measurement, taken)
+
+    def _uptime_s(self, host: Host, scan: Scan, taken: float) -> float:
+        """The clock that processes' start times are on.
+
+        /proc/uptime, unless processes started later than it says: lxcfs shows a container's there.
+        """
+        newest = max((stat.start for stat in scan.processes.values()), default=0)
+        if host.uptime_s is None or newest > (host.uptime_s + 1) * self._ticks:
+            return taken
+        return host.uptime_s
 
     def _load(self, times: CpuTimes, busy: Busy | None, scan: Scan, elapsed_s: float | None) -> Load:
         averages = parse_loadavg(read_or_empty(self._proc / "loadavg", 256))
@@ -120,6 +133,24 @@ class Sampler:
             load1=averages.load1,
             load5=averages.load5,
             load15=averages.load15,
-            unreadable_processes=len(scan.unreadable),
+            unreadable_processes=_unreadable(scan),
         )
         return dataclasses.replace(load, **memory.measure(meminfo, arc))
+
+
+def _unreadable(scan: Scan) -> int | None:
+    """How many processes can't be read; None if some are hidden (hidepid=2), since then nobody knows how many.
+
+    Every pid namespace has a process 1, so where it does not show, others may be hidden too.
+    """
+    if scan.unreadable or 1 in scan.processes:
+        return len(scan.unreadable)
+    return None
+
+
+def _own_pid(proc: Path) -> int:
+    """This process's pid in the namespace of `proc`, which may be the host's."""
+    try:
+        return int(os.readlink(proc / "self"))
+    except (OSError, ValueError):
+        return os.getpid()

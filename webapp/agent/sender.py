@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import socket
 import threading
 import zlib
@@ -13,6 +12,8 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
 from webapp import __version__
+from webapp.agent.answers import NotDelivered, understood, without_secrets
+from webapp.agent.lines import one_line
 
 #: Where heartbeats go, below a control plane's address.
 HEARTBEAT_PATH = "/v1/nodes/heartbeat"
@@ -26,10 +27,6 @@ _COMPRESS_FROM = 8 * 1024
 
 _LONGEST_ANSWER = 64 * 1024
 _MOST_REDIRECTS = 3
-
-
-class NotDelivered(Exception):
-    """The heartbeat was not taken. The message is one line, for the operator."""
 
 
 class Target(NamedTuple):
@@ -66,17 +63,6 @@ def target(url: str) -> Target:
     return Target(parts.scheme, host, port, path, authority)
 
 
-def without_secrets(url: str) -> str:
-    """An address as logs may show it: no user, no password, no control characters.
-
-    >>> without_secrets("http://me:secret@house:8765/a")
-    'http://house:8765/a'
-    """
-    parts = urlsplit(url)
-    plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
-    return "".join(character if character.isprintable() else "?" for character in plain)[:200]
-
-
 class Sender:
     """Sends to one control plane. A permanent redirect (308) is followed and remembered for this run."""
 
@@ -107,7 +93,7 @@ class Sender:
             except (OSError, http.client.HTTPException, ValueError) as error:
                 raise NotDelivered(_said(error)) from error
             if status != 308:
-                interval_s = _understood(url, status, headers, answer)
+                interval_s = understood(url, status, headers, answer)
                 self._url = url
                 return interval_s
             url = _redirected(url, headers)
@@ -190,11 +176,7 @@ def _said(error: Exception) -> str:
     if isinstance(error, http.client.RemoteDisconnected):
         return "it closed the connection without an answer"
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return _line(text)
-
-
-def _line(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in str(text))[:200]
+    return one_line(text)
 
 
 def _redirected(url: str, headers: http.client.HTTPMessage) -> str:
@@ -205,48 +187,5 @@ def _redirected(url: str, headers: http.client.HTTPMessage) -> str:
     try:
         target(aim)
     except ValueError as error:
-        raise NotDelivered(f"308 to {_line(place)!r}, which is not an address") from error
+        raise NotDelivered(f"308 to {one_line(place)!r}, which is not an address") from error
     return aim
-
-
-def _understood(url: str, status: int, headers: http.client.HTTPMessage, answer: bytes) -> float | None:
-    """The interval in an answer that takes the heartbeat. Raises NotDelivered for any other answer."""
-    if 300 <= status < 400:
-        place = without_secrets(urljoin(url, headers.get("Location", "")))
-        raise NotDelivered(
-            f"{status} redirects to {place}; a heartbeat does not follow that: give this address, or its base, as --server"
-        )
-    message = _json(answer)
-    if status == 200 and message is not None and message.get("ok") is True:
-        interval_s = message.get("interval_s")
-        usable = isinstance(interval_s, (int, float)) and not isinstance(interval_s, bool) and 0 < interval_s < 1e6
-        return float(interval_s or 0) if usable else None
-    if status == 200:
-        kind = _line(headers.get("Content-Type", "no type"))[:60]
-        raise NotDelivered(f"200 with {kind} instead of a heartbeat's answer: is it a control plane?")
-    reason = message.get("error") if message else None
-    if isinstance(reason, dict):
-        reason = reason.get("message")
-    raise NotDelivered(
-        f"{status} {_MEANINGS.get(status, '')}".strip() + (f": {_line(reason)}" if isinstance(reason, str) else "")
-    )
-
-
-_MEANINGS = {
-    400: "the heartbeat was not understood",
-    401: "the token is missing or wrong",
-    403: "not allowed",
-    404: "there is no control plane at this address",
-    409: "another node has this name",
-    413: "the heartbeat is too large",
-    429: "too many nodes or heartbeats",
-    503: "not ready",
-}
-
-
-def _json(answer: bytes) -> dict[str, Any] | None:
-    try:
-        message = json.loads(answer)
-    except (ValueError, RecursionError):
-        return None
-    return message if isinstance(message, dict) else None

@@ -1,0 +1,67 @@
+"""What a control plane's answer to a heartbeat means."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from webapp.agent.lines import one_line
+
+
+class NotDelivered(Exception):
+    """The heartbeat was not taken. The message is one line, for the operator."""
+
+
+def without_secrets(url: str) -> str:
+    """An address as logs may show it: no user, no password, no control characters.
+
+    >>> without_secrets("http://me:secret@house:8765/a")
+    'http://house:8765/a'
+    """
+    parts = urlsplit(url)
+    return one_line(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl())
+
+
+def understood(url: str, status: int, headers: http.client.HTTPMessage, answer: bytes) -> float | None:
+    """The interval in an answer that takes the heartbeat. Raises NotDelivered for any other answer."""
+    if 300 <= status < 400:
+        place = without_secrets(urljoin(url, headers.get("Location", "")))
+        raise NotDelivered(
+            f"{status} redirects to {place}; a heartbeat does not follow that: give this address, or its base, as --server"
+        )
+    message = _json(answer)
+    if status == 200 and message is not None and message.get("ok") is True:
+        interval_s = message.get("interval_s")
+        usable = isinstance(interval_s, (int, float)) and not isinstance(interval_s, bool) and 0 < interval_s < 1e6
+        return float(interval_s or 0) if usable else None
+    if status == 200:
+        kind = one_line(headers.get("Content-Type", "no type"))[:60]
+        raise NotDelivered(f"200 with {kind} instead of a heartbeat's answer: is it a control plane?")
+    reason = message.get("error") if message else None
+    if isinstance(reason, dict):
+        reason = reason.get("message")
+    raise NotDelivered(
+        f"{status} {_MEANINGS.get(status, '')}".strip() + (f": {one_line(reason)}" if isinstance(reason, str) else "")
+    )
+
+
+_MEANINGS = {
+    400: "the heartbeat was not understood",
+    401: "the token is missing or wrong",
+    403: "not allowed",
+    404: "there is no control plane at this address",
+    409: "another node has this name",
+    413: "the heartbeat is too large",
+    429: "too many nodes or heartbeats",
+    503: "not ready",
+}
+
+
+def _json(answer: bytes) -> dict[str, Any] | None:
+    try:
+        message = json.loads(answer)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
