@@ -238,7 +238,8 @@ def test_a_body_that_is_too_large_is_refused(client):
 def test_answers_are_strict_json_whatever_was_sent(client):
     """T143"""
     post(client, "register", instance_id="i", host="h", port=1)
-    body = b'{"instance_id": "i", "snapshot": {"x": NaN, "y": [1e999, "\\ud800"], "devices": {"cpu": {"utilization_pct": -Infinity}}}}'
+    body = b'{"instance_id": "i", "snapshot": {"x": NaN, "y": [1e999, "\\ud800"], '
+    body += b'"devices": {"cpu": {"utilization_pct": -Infinity}}}}'
     answer = client.post("/v1/instance/resource_snapshot", data=body).json
     assert answer["rejected"][0]["field"] == "devices.cpu.utilization_pct"
     listed = json.loads(client.get("/v1/instance/list").text, parse_constant=pytest.fail)

@@ -104,7 +104,7 @@ SETTINGS: tuple[Setting, ...] = (
         "instance_id",
         None,
         TEXT,
-        "the engine's name in the control plane (default: hp_HOST:PORT)",
+        "the engine's name in the control plane; INSTANCE_ID gives it too (default: hp_HOST:PORT)",
         ("resource-agent", *_REPORTERS),
         also="INSTANCE_ID",
     ),

@@ -154,7 +154,7 @@ class Engine:
     model: str | None = text("the engine's command line or the agent's settings")
     kind: str | None = text("the table of engine kinds", 64)
     state: str | None = text(
-        "running, orphaned (its leader is gone), dead (only zombies, or declared and not there) or silent (registered, not heard)",
+        "running, orphaned (leader is gone), dead (only zombies, or declared and not there), silent (registered, not heard)",
         16,
     )
     declared: bool | None = flag("the agent's settings name this engine")

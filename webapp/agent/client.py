@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from webapp import __version__
-from webapp.agent.sender import target, without_secrets
+from webapp.agent.answers import without_secrets
+from webapp.agent.sender import target
 from webapp.settings import SettingError
 
 #: Longer answers are given up.
