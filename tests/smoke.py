@@ -64,6 +64,7 @@ def smoke(engine: Callable[[int], list[str]], directory: Path, say: Callable[[st
             assert answers(agent)
             say(f"the resource agent answers at {agent}")
             assert f"/instances/{name.replace(':', '%3A')}" in fetch(url + "/instances").replace(":", "%3A")
+            eventually(lambda: answers(f"http://127.0.0.1:{port}"), "the engine to be ready", 120)
             leader = eventually(lambda: child_on(managed.pid, str(port)), "the engine's process")
             say(f"the engine (process {leader}) is stopped")
             subprocess.run(["kill", "-TERM", str(leader)], check=True)
@@ -81,6 +82,7 @@ def smoke(engine: Callable[[int], list[str]], directory: Path, say: Callable[[st
             eventually(lambda: answers(agent), "the agent")
             with running(run, directory / "again.log") as managed:
                 wait_for_reports(url, name)
+                eventually(lambda: answers(f"http://127.0.0.1:{port}"), "the engine to be ready", 120)
                 say("the engine runs again, and reports what the agent that was there measures")
                 managed.send_signal(signal.SIGINT)
                 code = managed.wait(30)

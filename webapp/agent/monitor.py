@@ -216,11 +216,26 @@ class Monitor:
 
     def _find(self) -> None:
         """Returns when the agent answers, or when it had its time to. Raises Foreign."""
-        instance_id = self._registration.instance_id
-        try:
-            if is_ours(self._client(), instance_id):
-                log.info("the resource agent at %s is used", self._place.base)
+        if self._is_there():
+            log.info("the resource agent at %s is used", self._place.base)
+        elif self._place.listen is None:
+            log.warning("nobody answers at %s yet, where no resource agent can be started from here", self._place.base)
+            return
+        else:
+            self._is_wanted.set()
+        until = self._monotonic() + READY_SECONDS
+        while not self._stopped.is_set():
+            if is_ours(self._client(), self._registration.instance_id, with_snapshot=True):
                 return
+            if self._monotonic() >= until:
+                log.warning("the resource agent at %s has told nothing for %g s", self._place.base, READY_SECONDS)
+                return
+            self._stopped.wait(0.1)
+
+    def _is_there(self) -> bool:
+        """Whether the agent of this instance answers. Moves to a free port where another one does. Raises Foreign."""
+        try:
+            return is_ours(self._client(), self._registration.instance_id)
         except Foreign as error:
             if self._place.is_chosen or self._place.listen is None:
                 raise
@@ -228,16 +243,7 @@ class Monitor:
             port = free_port(host)
             log.info("%s; another one is started on port %d", error, port)
             self._place = Place(url(host, port).rstrip("/"), (host, port), False)
-        if self._place.listen is None:
-            log.warning("nobody answers at %s yet, where no resource agent can be started from here", self._place.base)
-            return
-        self._is_wanted.set()
-        until = self._monotonic() + READY_SECONDS
-        while self._monotonic() < until and not self._stopped.wait(0.1):
-            if is_ours(self._client(), instance_id, with_snapshot=True):
-                return
-        if not self._stopped.is_set():
-            log.warning("the resource agent did not answer at %s within %g s", self._place.base, READY_SECONDS)
+            return False
 
     def _client(self) -> Client:
         return Client(self._place.base, LOOK_TIMEOUT_S)
