@@ -149,7 +149,7 @@ def test_without_instances_the_fleet_is_as_it_is(fleet, registry, beat):
 
 def test_samples_of_nodes_without_an_agent_are_kept_once_and_forgotten_with_them(fleet, instances, clock, wall):
     recorded, forgotten = [], []
-    recorder = Recorder(fleet, lambda measurement, at: recorded.append((measurement.node, at)), forgotten.append)
+    recorder = Recorder(fleet, lambda measurement, at: recorded.append((measurement.node, at)), forgotten.append, wall=wall)
     instances.register({"host": "10.0.0.9", "port": 8000})
     instances.report({"instance_id": "hp_10.0.0.9:8000", "snapshot": SNAPSHOT})
     recorder.step()
@@ -162,6 +162,19 @@ def test_samples_of_nodes_without_an_agent_are_kept_once_and_forgotten_with_them
     recorder.step()
     assert len(recorded) == 2
     instances.unregister({"instance_id": "hp_10.0.0.9:8000"})
+    recorder.step()
+    assert forgotten == []
+    wall.advance(3601)
+    recorder.step()
+    assert forgotten == ["10.0.0.9"]
+
+
+def test_samples_from_before_a_restart_are_kept_until_the_host_is_silent_for_an_hour(fleet, wall):
+    forgotten: list[str] = []
+    recorder = Recorder(fleet, lambda measurement, at: None, forgotten.append, {"10.0.0.9": wall.now - 3000}, wall)
+    recorder.step()
+    assert forgotten == []
+    wall.advance(601)
     recorder.step()
     assert forgotten == ["10.0.0.9"]
 

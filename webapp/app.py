@@ -79,13 +79,15 @@ def build(settings: SimpleNamespace, *, demo: bool = False) -> ControlPlane:
         recent.add(measurement)
 
     registry = Registry(render=exposition.render, record=record, forget_after_seconds=settings.forget_after_hours * 3600)
+    without_agent = {}
     for known in store.nodes():
         if known.measurement.agent.id == NO_AGENT:  # its instances register again by themselves
+            without_agent[known.measurement.node] = known.heard_at
             continue
         registry.restore(known.measurement, silent_s=known.silent_s, heard_at=known.heard_at, first_heard_at=known.first_heard_at)
     instances = Instances(settings.instance_ttl_s)
     fleet = WithInstances(registry, instances, socket.gethostname(), exposition.render)
-    recorder = Recorder(fleet, record, store.forget)
+    recorder = Recorder(fleet, record, store.forget, without_agent)
 
     def keep_house() -> None:
         for name in registry.expire():

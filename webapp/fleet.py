@@ -8,13 +8,14 @@ nothing counts twice. Hosts without an agent are nodes made of their instances' 
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from webapp.addresses import is_address, is_loopback, is_own, plain
 from webapp.instance import Instance
-from webapp.instances import Instances
+from webapp.instances import FORGET_AFTER_SECONDS, Instances
 from webapp.measurement import Engine, Measurement, Requests
 from webapp.nodes import Fleet, Node
 from webapp.snapshot import ACCEPTING, DEGRADED, REJECTING, UNKNOWN, to_measurement
@@ -67,10 +68,6 @@ class WithInstances:
     def _text(self, node: Node) -> tuple[str, ...]:
         return self._render(node.measurement, node.heard_at + node.heard_s - node.measured_s)
 
-    def without_agent(self) -> list[Node]:
-        """The nodes that are known by their instances only."""
-        return [node for node in self.nodes() if node.measurement.agent.id == NO_AGENT]
-
     def admissions(self) -> dict[str, str]:
         """The worst that the instances on a node say of it, by the node's name."""
         residents = {} if self._instances.is_empty() else self._residents(self._fleet.nodes())
@@ -101,28 +98,38 @@ class WithInstances:
 class Recorder:
     """Keeps samples of the nodes without an agent, as heartbeats do of the others."""
 
-    def __init__(self, fleet: WithInstances, record: Callable[[Measurement, float], None], forget: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        fleet: WithInstances,
+        record: Callable[[Measurement, float], None],
+        forget: Callable[[str], None],
+        known: Mapping[str, float] | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """`known`: such nodes whose samples are kept already, and the Unix time of the last one."""
         self._fleet = fleet
         self._record = record
         self._forget = forget
-        #: When each node's last recorded sample was collected, Unix time.
-        self._last: dict[str, float] = {}
+        self._wall = wall
+        self._last = dict(known or {})
 
     def step(self) -> None:
-        """Record what is new since the step before; forget nodes that nobody knows any more."""
-        kept = {}
-        for node in self._fleet.without_agent():
+        """Record what is new since the step before; forget nodes that nobody told of for an hour."""
+        nodes = self._fleet.nodes()
+        for node in nodes:
+            if node.measurement.agent.id != NO_AGENT:
+                self._last.pop(node.name, None)  # its agent's from now on
+                continue
             at = node.heard_at + node.heard_s - node.measured_s
-            before = self._last.get(node.name, 0.0)
             # Clocks that are read one after the other differ by less than this.
-            if node.numbers is not None and at > before + 0.5:
+            if node.numbers is not None and at > self._last.get(node.name, 0.0) + 0.5:
                 self._record(node.numbers, at)
-                before = at
-            kept[node.name] = before
-        known = {node.name for node in self._fleet.nodes()} if self._last.keys() - kept.keys() else set()
-        for name in self._last.keys() - kept.keys() - known:
-            self._forget(name)
-        self._last = kept
+                self._last[node.name] = at
+        present = {node.name for node in nodes}
+        for name, at in list(self._last.items()):
+            if name not in present and self._wall() - at > FORGET_AFTER_SECONDS:
+                self._forget(name)
+                del self._last[name]
 
 
 class _Homes:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from webapp import __version__
 from webapp.agent.answers import without_secrets
+from webapp.agent.lines import one_line
 from webapp.agent.sender import target
 from webapp.settings import SettingError
 
@@ -91,20 +92,15 @@ class Client:
             return f"did not answer within {self.timeout_s:g} s"
         if isinstance(error, http.client.RemoteDisconnected):
             return "closed the connection without an answer"
-        return "cannot be asked: " + line(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+        return "cannot be asked: " + one_line(getattr(error, "strerror", None) or str(error) or type(error).__name__)
 
 
 def described(reply: Reply) -> str:
     """A reply in a few words: `503 not_ready`."""
     error = reply.content.get("error")
-    return line(
+    return one_line(
         f"{reply.status} {error}" if isinstance(error, str) else f"{reply.status}" + ("" if reply.content else ", not JSON")
     )
-
-
-def line(text: str) -> str:
-    """A text from outside as a log may show it."""
-    return "".join(character if character.isprintable() else " " for character in text)[:200]
 
 
 def _cut(connection: http.client.HTTPConnection) -> None:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Callable
 
 from webapp.addresses import is_loopback, url
-from webapp.agent.client import Client, Unanswered, line
+from webapp.agent.client import Client, Unanswered
+from webapp.agent.lines import one_line
 from webapp.agent.process_group import ProcessGroup
 from webapp.agent.registration import Registration
 from webapp.agent.report import SNAPSHOT_PATH, UNKNOWN_INSTANCE, Failures, Reporter, report_forever
@@ -59,7 +60,7 @@ def is_ours(agent: Client, instance_id: str, *, with_snapshot: bool = False) -> 
         raise Foreign(f"what answers at {agent.name} is no resource agent")
     other = reply.content.get("instance_id")
     if other != instance_id:
-        raise Foreign(f"{agent.name} is the resource agent of {line(str(other))!r}")
+        raise Foreign(f"{agent.name} is the resource agent of {one_line(str(other))!r}")
     return reply.status == 200 or not with_snapshot
 
 

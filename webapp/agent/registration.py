@@ -6,7 +6,8 @@ import logging
 import threading
 from typing import Any
 
-from webapp.agent.client import Client, Unanswered, line
+from webapp.agent.client import Client, Unanswered
+from webapp.agent.lines import one_line
 
 log = logging.getLogger("enginehouse.registration")
 
@@ -77,7 +78,7 @@ class Registration:
         answer = self._control_plane.post_ok("/v1/instance/register", self._description)
         given = answer.get("instance_id")
         if answer.get("ok") is False or not isinstance(given, str) or not given:
-            reason = line(str(answer.get("error", "no instance_id in the answer")))
+            reason = one_line(str(answer.get("error", "no instance_id in the answer")))
             raise Unanswered(f"{self._control_plane.name} did not register it: {reason}")
         self.instance_id = given
         interval = answer.get("heartbeat_interval_s")

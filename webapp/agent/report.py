@@ -16,8 +16,9 @@ from types import SimpleNamespace
 from typing import Any, Callable
 
 from webapp.agent import arguments, stopping
-from webapp.agent.client import Client, Unanswered, checked, described, line
+from webapp.agent.client import Client, Unanswered, checked, described
 from webapp.agent.clock import Clock
+from webapp.agent.lines import one_line
 from webapp.settings import SettingError
 from webapp.snapshot import SCHEMA
 
@@ -56,7 +57,7 @@ class Reporter:
             raise Unanswered(f"what {self._agent.name} answers is no {SCHEMA}; is it a resource agent?")
         answer = self._control_plane.post_ok(REPORT_PATH, self._message(snapshot))
         if answer.get("ok") is not True:
-            error = line(str(answer.get("error", "no reason given")))
+            error = one_line(str(answer.get("error", "no reason given")))
             raise NotTaken(f"{self._control_plane.name} did not take it: {error}", error)
 
     def _message(self, snapshot: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,5 +167,5 @@ def run(settings: SimpleNamespace) -> int:
 
 def _with_hint(error: Exception, instance_id: str) -> str:
     if isinstance(error, NotTaken) and error.error == UNKNOWN_INSTANCE:
-        return f"{error}: {line(instance_id)!r} has to be registered first, by the engine or by `enginehouse run`"
+        return f"{error}: {one_line(instance_id)!r} has to be registered first, by the engine or by `enginehouse run`"
     return str(error)

@@ -49,7 +49,7 @@ class Resources:
         self._last: Sample | None = None
 
     def measure(self) -> Sample:
-        """The machine now. Never waits for an engine or a driver."""
+        """The machine now. Waits for no driver; once in ENGINES_SECONDS a moment for disks and engines."""
         if self._last is None or self._clock.boottime() - self._last.taken >= ENGINES_SECONDS:
             self._last = self._everything.measure()
         taken, monotonic = self._clock.boottime(), self._clock.monotonic()
