@@ -39,7 +39,8 @@ minute old is left out. An engine is called by its historical name, shard.
 ## The control plane itself
 
 `enginehouse_heartbeats_total{{outcome}}` counts heartbeats by what became of them, `enginehouse_rejected_fields_total{{field}}` the fields that
-could not be used.
+could not be used, `enginehouse_instance_messages_total{{outcome}}` messages of engines that register themselves.
+`llmgw_instance_up{{instance_id,node}}` is 1 for such an engine while it was heard within `--instance-ttl-s`, else 0.
 """
 
 

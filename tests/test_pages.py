@@ -31,6 +31,22 @@ ROUTES = {
     "fragments.cluster": ("fragment", "/fragments/cluster"),
     "fragments.node": ("fragment", "/fragments/node/cpu-07"),
     "fragments.charts": ("fragment", "/fragments/charts/cpu-07"),
+    "instances.index": ("page", "/instances"),
+    "instances.page": ("page", "/instances/hp_cpu-07:8000"),
+    "instances.index_fragment": ("fragment", "/fragments/instances"),
+    "instances.fragment": ("fragment", "/fragments/instance/hp_cpu-07:8000"),
+    "placement.page": ("page", "/placement"),
+    "placement.ask": ("machine", "/v1/placement"),
+    "instance_api.register": ("machine", None),
+    "instance_api.beat": ("machine", None),
+    "instance_api.report": ("machine", None),
+    "instance_api.unregister": ("machine", None),
+    "instance_api.list_all": ("machine", "/v1/instance/list"),
+    "instance_api.instance_resources": ("machine", "/debug/instance_resources"),
+    "instance_api.instance_loads": ("machine", "/debug/instance_loads"),
+    "instance_api.status": ("machine", "/debug/status"),
+    "instance_api.whole_pool": ("machine", "/debug/pool_resource"),
+    "instance_api.sources": ("machine", "/debug/pool_resource_sources"),
 }
 
 
@@ -63,6 +79,7 @@ def test_every_route_answers_in_its_format(client, beat, endpoint, fleet):
     kind, path = ROUTES[endpoint]
     if fleet == "one node":
         beat("cpu-07")
+        client.post("/v1/instance/register", json={"host": "cpu-07", "port": 8000})
     answer = client.get(path, headers=HTMX if kind == "fragment" else {}, buffered=True)
     known = fleet == "one node" or "cpu-07" not in path
     assert answer.status_code == (302 if path == "/nodes/" else 200 if known else 404)
@@ -71,7 +88,7 @@ def test_every_route_answers_in_its_format(client, beat, endpoint, fleet):
         "/healthz": "application/json",
         "/agent.pyz": "application/zip",
         "/static/icon.svg": "image/svg+xml",
-    }.get(path, "text/html")
+    }.get(path, "application/json" if path.startswith(("/v1/", "/debug/")) else "text/html")
     assert "frame-ancestors 'self'" in answer.headers["Content-Security-Policy"]
     assert "unsafe-eval" not in answer.headers["Content-Security-Policy"]
     assert "script-src 'self';" in answer.headers["Content-Security-Policy"]

@@ -3,13 +3,22 @@
 Read in this order; each module imports only what stands above it:
 
     fields        fields that describe themselves, and their tolerant reader
+    addresses     hosts and IP addresses as they are written
     measurement   what one node reported at one moment
+    snapshot      resource_snapshot_v1, the other wire
     heartbeat     the message that carries a measurement
     metrics       the table: one row a metric, one row a chart
     nodes         a node as everyone sees it, and the rule of its state
     transit       how long a heartbeat was under way
     registry      the fleet now
+    descriptions  what the messages of the instance protocol hold
+    instance      an engine that registered itself, and the rule that says whether it lives
+    instances     all of them
+    resource      an instance's resources in the protocol's normal form
+    pool          all instances as one pool
+    fleet         instances and nodes as one fleet
     summary       totals that name what they leave out
+    placement     where there is room for one more engine
     samples       a measurement's numbers in one blob
     waiting       what was heard and is not yet written
     database      one SQLite file: locked, opened, set aside when damaged

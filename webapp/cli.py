@@ -16,10 +16,11 @@ import waitress
 import waitress.server
 
 from webapp import __version__
-from webapp.agent.command import main as agent_main
-from webapp.app import ControlPlane, build
+from webapp.agent.__main__ import COMMANDS as NODE_COMMANDS
+from webapp.agent.__main__ import main as node_main
 from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
+from webapp.control_plane import ControlPlane
 from webapp.heartbeat import LARGEST_BODY_BYTES
 from webapp.managed_prometheus import CannotManage, ManagedPrometheus
 from webapp.settings import SettingError, add_flags, resolve
@@ -35,8 +36,8 @@ class CannotStart(Exception):
 def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
     """Run a command; its exit code: 2 for a setting or a machine that can't be used."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    if argv[:1] == ["agent"]:
-        return agent_main(argv[1:], environment)
+    if argv and argv[0] in NODE_COMMANDS:
+        return node_main(argv, environment)
     parser = argparse.ArgumentParser(
         prog="enginehouse", description="How busy each node of an LLM fleet is, and which engine makes it so."
     )
@@ -55,13 +56,13 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.
 
 
 def _serve(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
-    with build(settings) as plane:
+    with ControlPlane(settings) as plane:
         return _answer(plane, settings, lambda url: print(f"Enginehouse is at {url}", flush=True))
 
 
 def _up(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
     prometheus = ManagedPrometheus(settings.data_dir) if settings.with_prometheus else None
-    with build(settings, prometheus=prometheus) as plane:
+    with ControlPlane(settings, prometheus=prometheus) as plane:
         children: list[Child | ManagedPrometheus] = []
 
         def ready(url: str) -> None:
@@ -86,7 +87,7 @@ def _demo(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
     from webapp.demo import Demo
 
     settings.data_dir = None  # made-up numbers are never kept
-    with build(settings, demo=True) as plane:
+    with ControlPlane(settings, demo=True) as plane:
         fleet = Demo(settings.nodes)
         plane.fill(fleet.past())
         fleet.restore_silent(plane.registry)

@@ -45,5 +45,7 @@ def _of_node(node: Node) -> Iterator[Concern]:
     for engine in numbers.engines:
         if engine.state == "orphaned":
             yield Concern(node.name, "critical", f"engine {engine.id} is orphaned")
+        elif engine.state == "silent":
+            yield Concern(node.name, "warning", f"engine {engine.id} is registered but not heard")
         elif engine.state == "dead":
             yield Concern(node.name, "critical", f"engine {engine.id} is dead")

@@ -9,28 +9,33 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from webapp.settings import (
+from webapp.kinds import (
     ADDRESS,
     COUNT,
     HEADER,
     HOURS,
+    MILLISECONDS,
     PARAMETER,
     PATH,
+    PORT,
     SECONDS,
     SWITCH,
     TABLE,
     TABLES,
     TEXT,
     URL,
-    Setting,
     choice,
 )
+from webapp.settings import Setting
 
 #: Command -> what it does, as `--help` says it.
 COMMANDS = {
     "up": "run agent, control plane and dashboard for this machine",
     "serve": "run the control plane and the dashboard",
     "agent": "measure this machine and report to a control plane",
+    "run": "start an engine, register it with a control plane and report its machine's resources",
+    "resource-agent": "answer with this machine's resources on a local port",
+    "report": "pass a resource agent's snapshots on to a control plane",
     "demo": "show a made-up fleet",
 }
 
@@ -44,13 +49,21 @@ def default_data_dir() -> Path:
 _SERVERS = ("up", "serve", "demo")
 _AGENTS = ("up", "agent")
 _PLANES = ("up", "serve")
+_MEASURERS = (*_AGENTS, "resource-agent")
+_REPORTERS = ("run", "report")
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("config", None, PATH, "TOML file with any of these settings", ("up", "serve", "agent")),
+    Setting("config", None, PATH, "TOML file with any of these settings", ("up", "serve", "agent", "run", "resource-agent")),
     Setting("log_level", "info", choice("debug", "info", "warning", "error"), "how much is logged", tuple(COMMANDS)),
     # the control plane and the dashboard
     Setting("listen", ("127.0.0.1", 8765), ADDRESS, "address to serve on; [::1]:8765 for IPv6", _SERVERS),
-    Setting("allow_anonymous", False, SWITCH, "listen on an address that others reach, without asking who they are", _SERVERS),
+    Setting(
+        "allow_anonymous",
+        False,
+        SWITCH,
+        "listen on an address that others reach, without asking who they are",
+        (*_SERVERS, "resource-agent"),
+    ),
     Setting("data_dir", default_data_dir(), PATH, "directory for what must survive a restart", ("up", "serve", "agent")),
     Setting("threads", 8, COUNT, "requests answered at the same time", _SERVERS),
     Setting("keep_hours", 24.0, HOURS, "hours of samples that the embedded history keeps; at least 6", _SERVERS),
@@ -58,6 +71,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "heartbeat_interval", 10.0, SECONDS, "seconds between heartbeats that the control plane asks for; at most 20", _SERVERS
     ),
+    Setting("instance_ttl_s", 30.0, SECONDS, "seconds of silence after which a registered engine counts as dead", _SERVERS),
     # history from Prometheus, or a server that speaks its HTTP API
     Setting("prometheus", None, URL, "Prometheus, or a server that speaks its HTTP API, to take the charts from", _PLANES),
     Setting("with_prometheus", False, SWITCH, "start a Prometheus of our own and take the charts from it", ("up",)),
@@ -89,23 +103,66 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("fleet", "heartbeats", choice("heartbeats", "prometheus"), "where the nodes on the pages come from", _PLANES),
     # the agent
     Setting("server", (), URL, "control plane to report to; may be given more than once", ("agent",), many=True),
-    Setting("node", None, TEXT, "name of this node (default: its host name)", _AGENTS),
-    Setting("token_file", None, PATH, "file with the token that the control plane asks of agents", ("agent",)),
+    Setting("node", None, TEXT, "name of this node (default: its host name)", _MEASURERS),
+    Setting("token_file", None, PATH, "file with the token that the control plane asks of agents", ("agent", *_REPORTERS)),
     Setting("interval", None, SECONDS, "seconds between heartbeats, 1 to 20; none: as the control plane asks", _AGENTS),
-    Setting("once", False, SWITCH, "send one heartbeat and stop", ("agent",)),
+    Setting("once", False, SWITCH, "send once and stop", ("agent", "report")),
     Setting("install", False, SWITCH, "keep the agent running as a systemd service with these settings", ("agent",)),
-    Setting("proc", Path("/proc"), PATH, "where the kernel's process file system is", _AGENTS),
-    Setting("sys", Path("/sys"), PATH, "where the kernel's device file system is", _AGENTS),
-    Setting("discover", True, SWITCH, "find engines by their command lines", _AGENTS),
+    Setting("proc", Path("/proc"), PATH, "where the kernel's process file system is", _MEASURERS),
+    Setting("sys", Path("/sys"), PATH, "where the kernel's device file system is", _MEASURERS),
+    Setting("discover", True, SWITCH, "find engines by their command lines", _MEASURERS),
     Setting(
         "engine",
         (),
         TABLES,
         "engines on this node: id, model, kind, port, and one of pid, pidfile, port, command",
-        _AGENTS,
+        _MEASURERS,
         file_only=True,
     ),
     Setting("labels", {}, TABLE, "labels of this node: names and texts", _AGENTS, file_only=True),
+    # the resource agent
+    Setting(
+        "agent_listen",
+        ("127.0.0.1", 9201),
+        ADDRESS,
+        "address to answer on; port 0: a free one",
+        ("resource-agent",),
+        flag="--listen",
+    ),
+    Setting(
+        "sample_interval_ms", 1000.0, MILLISECONDS, "milliseconds between two samples, at least 50", ("resource-agent", "run")
+    ),
+    Setting(
+        "instance_id",
+        None,
+        TEXT,
+        "the engine's name in the control plane; INSTANCE_ID gives it too (default: hp_HOST:PORT)",
+        ("resource-agent", *_REPORTERS),
+        also="INSTANCE_ID",
+    ),
+    Setting("gpu_util_window_ms", 5000.0, MILLISECONDS, "milliseconds over which GPU utilisation is told", ("resource-agent",)),
+    Setting("gpu_util_max_samples", 20, COUNT, "most samples in that time", ("resource-agent",)),
+    # engines that register themselves
+    Setting("host", "127.0.0.1", TEXT, "address at which others reach the engine", ("run",)),
+    Setting("port", None, PORT, "port of the engine", ("run",)),
+    Setting("model", None, TEXT, "model that the engine serves", ("run",)),
+    Setting("proxy_cp_url", "http://127.0.0.1:8765", URL, "control plane to register with and report to", _REPORTERS),
+    Setting("resource_monitor", True, SWITCH, "report the machine's resources", ("run",)),
+    Setting(
+        "resource_agent_listen",
+        None,
+        ADDRESS,
+        "where the resource agent is started (default: 127.0.0.1:9201, or a free port)",
+        ("run",),
+    ),
+    Setting("resource_agent_url", None, URL, "resource agent to use (default: the one at --resource-agent-listen)", ("run",)),
+    Setting("resource_report_interval_ms", 1000.0, MILLISECONDS, "milliseconds between two reports", ("run",)),
+    Setting("stop_timeout_s", 10.0, SECONDS, "seconds that the engine has to stop before it is killed", ("run",)),
+    Setting("agent_url", "http://127.0.0.1:9201", URL, "resource agent to ask", ("report",)),
+    Setting("interval_ms", 1000.0, MILLISECONDS, "milliseconds between two reports", ("report",)),
+    Setting("timeout_s", 2.0, SECONDS, "seconds that the agent, and the control plane, have to answer", _REPORTERS),
+    Setting("quiet_success", False, SWITCH, "say nothing of reports that were taken", ("report",)),
+    Setting("failure_log_every", 30, COUNT, "failures of which one is logged", ("report",)),
     # the demo
     Setting("nodes", 12, COUNT, "nodes in the made-up fleet", ("demo",)),
 )

@@ -8,8 +8,9 @@ https://prometheus.io/docs/instrumenting/exposition_formats/
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Protocol
 
 from webapp.measurement import Measurement
 from webapp.metrics import HEARTBEAT_AGE, UP, Contact, Labels, families
@@ -48,7 +49,7 @@ def render(measurement: Measurement, measured_at: float) -> tuple[str, ...]:
     )
 
 
-def text(nodes: Sequence[Node], counters: Iterable[Counters] = (), *, openmetrics: bool = False) -> str:
+def text(nodes: Sequence[Node], counters: Iterable[Family] = (), *, openmetrics: bool = False) -> str:
     """Everything that a scrape gets."""
     young = [node.exposition for node in nodes if node.numbers is not None and node.exposition]
     parts = [_contact(UP, nodes), _contact(HEARTBEAT_AGE, nodes)]
@@ -69,6 +70,25 @@ def _head(name: str, help: str, kind: str) -> str:
 def _contact(row: Contact, nodes: Sequence[Node]) -> str:
     value = (lambda node: float(node.state in ("fresh", "late"))) if row is UP else (lambda node: round(node.heard_s, 3))
     return _head(row.name, row.help, "gauge") + "".join(_series(row.name, (("node", node.name),), value(node)) for node in nodes)
+
+
+class Family(Protocol):
+    """Series that aren't a node's."""
+
+    def text(self, openmetrics: bool) -> str: ...
+
+
+class Gauges:
+    """One family of series whose values are told at each scrape; nothing at all while there are none."""
+
+    def __init__(self, name: str, help: str, series: Callable[[], Iterable[tuple[Labels, float]]]) -> None:
+        self._name = name
+        self._help = help
+        self._series = series
+
+    def text(self, openmetrics: bool) -> str:
+        lines = "".join(_series(self._name, labels, value) for labels, value in self._series())
+        return _head(self._name, self._help, "gauge") + lines if lines else ""
 
 
 class Counters:

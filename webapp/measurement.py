@@ -153,7 +153,10 @@ class Engine:
     id: str | None = text("the agent's settings, or made from kind, model and port")
     model: str | None = text("the engine's command line or the agent's settings")
     kind: str | None = text("the table of engine kinds", 64)
-    state: str | None = text("running, orphaned (its leader is gone) or dead (only zombies, or declared and not there)", 16)
+    state: str | None = text(
+        "running, orphaned (leader is gone), dead (only zombies, or declared and not there), silent (registered, not heard)",
+        16,
+    )
     declared: bool | None = flag("the agent's settings name this engine")
     unit: str | None = text("cgroup: systemd unit or container", 300)
     membership: str | None = text("how its processes were told: cgroup or group", 64)

@@ -11,9 +11,9 @@ import pytest
 import requests
 
 from tests.prometheus.promlab import Exposition, http_server, wait_for
-from webapp.app import build
 from webapp.config import settings_of
 from webapp.connection import connect
+from webapp.control_plane import ControlPlane
 from webapp.estate import Estate
 from webapp.managed_prometheus import CannotManage, ManagedPrometheus
 from webapp.promapi import PrometheusServer
@@ -61,7 +61,7 @@ def test_it_listens_to_this_machine_alone(tmp_path: Path) -> None:
 
 
 def test_nothing_is_asked_before_a_page_is(tmp_path: Path) -> None:
-    plane = build(settings(data_dir=str(tmp_path), prometheus="http://127.0.0.1:1", fleet="prometheus"))
+    plane = ControlPlane(settings(data_dir=str(tmp_path), prometheus="http://127.0.0.1:1", fleet="prometheus"))
     with plane:
         client = plane.app.test_client()
         answer = client.get("/")
@@ -98,14 +98,14 @@ def test_the_words_and_the_secrets_are_those_of_the_settings(tmp_path: Path) -> 
 )
 def test_settings_that_can_not_work_are_refused_at_the_start(tmp_path: Path, given: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingError) as caught:
-        build(settings(data_dir=str(tmp_path), **given))
+        ControlPlane(settings(data_dir=str(tmp_path), **given))
     assert str(caught.value).startswith(said)
 
 
 def test_one_prometheus_is_enough(tmp_path: Path) -> None:
     given = settings("up", data_dir=str(tmp_path), prometheus="http://p", with_prometheus=True)
     with pytest.raises(SettingError, match="expected one of them"):
-        build(given, prometheus=ManagedPrometheus(tmp_path))
+        ControlPlane(given, prometheus=ManagedPrometheus(tmp_path))
 
 
 def test_rules_of_the_estate_come_from_the_file(tmp_path: Path) -> None:

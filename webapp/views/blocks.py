@@ -8,6 +8,7 @@ from typing import Any
 from webapp import charts, concerns
 from webapp.events import Events
 from webapp.history import RANGES, Answer, History, HistoryUnavailable, recent
+from webapp.instance import Instance
 from webapp.memory import segments
 from webapp.metrics import CHARTS, Chart, Metric, families
 from webapp.nodes import Fleet, Node
@@ -57,10 +58,12 @@ class Cluster:
         }
 
 
-def node(node: Node) -> dict[str, Any]:
+def node(node: Node, residents: Sequence[Instance] = ()) -> dict[str, Any]:
+    """`residents`: the instances on it."""
     parts = segments(node.numbers) if node.numbers else []
     return {
         "node": node,
+        "residents": residents,
         "segments": parts,
         "rest_cores": rest_cores(node),
         "rest_memory": next((part.bytes for part in parts if part.key == "other"), None),

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from flask import Blueprint, Response, abort, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 from htmx_flask import request
 
 from webapp.history import History
+from webapp.instance import Instance
 from webapp.nodes import Fleet, Node
 from webapp.selection import Selection
 from webapp.views import blocks
 
 
-def blueprint(fleet: Fleet, overview: blocks.Cluster, history: History, wall: Callable[[], float] = time.time) -> Blueprint:
+def blueprint(
+    fleet: Fleet,
+    overview: blocks.Cluster,
+    history: History,
+    wall: Callable[[], float] = time.time,
+    residents: Callable[[str], Sequence[Instance]] = lambda node: (),
+) -> Blueprint:
+    """`residents`: the instances on a node."""
     fragments = Blueprint("fragments", __name__, url_prefix="/fragments")
 
     @fragments.before_request
@@ -42,7 +50,7 @@ def blueprint(fleet: Fleet, overview: blocks.Cluster, history: History, wall: Ca
 
     @fragments.get("/node/<name:name>")
     def node(name: str) -> ResponseReturnValue:
-        return render_template("fragments/node.html", **blocks.node(known(name)))
+        return render_template("fragments/node.html", **blocks.node(known(name), residents(name)))
 
     @fragments.get("/charts/<name:name>")
     def charts(name: str) -> ResponseReturnValue:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from flask import Blueprint, Request, Response, jsonify, request
+from flask import Blueprint, Response, jsonify, request
 from flask.typing import ResponseReturnValue
 
 from webapp import __version__, exposition, heartbeat, zipapp
-from webapp.heartbeat import LARGEST_BODY_BYTES, HeartbeatRefused
+from webapp.heartbeat import HeartbeatRefused
+from webapp.nodes import Node
 from webapp.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
+from webapp.views.bodies import BodyTooLarge, body
 
 
 class PackedAgent(NamedTuple):
@@ -30,23 +31,32 @@ def packed_agent() -> PackedAgent:
     return PackedAgent(content, hashlib.sha256(content).hexdigest())
 
 
-class BodyTooLarge(Exception):
-    """More bytes than are taken, as sent or once expanded."""
+def blueprint(
+    registry: Registry,
+    interval_s: float,
+    problems: Callable[[], Sequence[str]] = tuple,
+    *,
+    exposed: Callable[[], Sequence[Node]] | None = None,
+    more: Sequence[exposition.Family] = (),
+    health_of_others: Callable[[], dict[str, Any]] = dict,
+) -> Blueprint:
+    """`interval_s`: seconds between heartbeats that agents are asked for. `problems`: what is wrong here, in sentences.
 
-
-def blueprint(registry: Registry, interval_s: float, problems: Callable[[], Sequence[str]] = tuple) -> Blueprint:
-    """`interval_s`: seconds between heartbeats that agents are asked for. `problems`: what is wrong here, in sentences."""
+    `exposed`: the nodes of /metrics, where they aren't the registry's; `more`: what else stands there.
+    `health_of_others`: more fields of /healthz.
+    """
     machines = Blueprint("machines", __name__)
     counters = (
         exposition.Counters("enginehouse_heartbeats_total", "Heartbeats received.", "outcome", registry.heartbeats),
         exposition.Counters("enginehouse_rejected_fields_total", "Fields of heartbeats left out.", "field", registry.rejections),
+        *more,
     )
 
     @machines.post("/v1/nodes/heartbeat")
     def beat() -> ResponseReturnValue:
         arrived = registry.now()
         try:
-            reading = heartbeat.read(_body(request))
+            reading = heartbeat.read(body(request))
             outcome = registry.accept(reading, source=request.remote_addr or "", arrived=arrived)
         except BodyTooLarge as error:
             registry.heartbeats["too_large"] += 1
@@ -66,8 +76,9 @@ def blueprint(registry: Registry, interval_s: float, problems: Callable[[], Sequ
     @machines.get("/metrics")
     def metrics() -> ResponseReturnValue:
         openmetrics = "application/openmetrics-text" in request.headers.get("Accept", "")
-        body = exposition.text(registry.nodes(), counters, openmetrics=openmetrics)
-        return Response(body, content_type=exposition.OPENMETRICS if openmetrics else exposition.TEXT)
+        nodes = registry.nodes() if exposed is None else exposed()
+        text = exposition.text(nodes, counters, openmetrics=openmetrics)
+        return Response(text, content_type=exposition.OPENMETRICS if openmetrics else exposition.TEXT)
 
     @machines.get("/agent.pyz")
     def agent() -> ResponseReturnValue:
@@ -78,36 +89,10 @@ def blueprint(registry: Registry, interval_s: float, problems: Callable[[], Sequ
 
     @machines.get("/healthz")
     def health() -> ResponseReturnValue:
-        return jsonify(ok=True, version=__version__, nodes=len(registry.nodes()), problems=list(problems()))
+        return jsonify(ok=True, version=__version__, nodes=len(registry.nodes()), problems=list(problems()), **health_of_others())
 
     return machines
 
 
 def _refused(code: int, error: str, message: str, **more: str) -> ResponseReturnValue:
     return jsonify(ok=False, error=error, message=message, **more), code
-
-
-def _body(message: Request) -> bytes:
-    """The body, expanded if it is gzip. Raises BodyTooLarge, HeartbeatRefused."""
-    if (message.content_length or 0) > LARGEST_BODY_BYTES:
-        raise BodyTooLarge(f"the body has {message.content_length} bytes; at most {LARGEST_BODY_BYTES} are taken")
-    body = message.stream.read(LARGEST_BODY_BYTES + 1)
-    encoding = message.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding in ("gzip", "x-gzip"):
-        body = _expanded(body)
-    elif encoding != "identity":
-        raise HeartbeatRefused(f"Content-Encoding: expected gzip or none, got {encoding[:40]!r}")
-    if len(body) > LARGEST_BODY_BYTES:
-        raise BodyTooLarge(f"the body has more than {LARGEST_BODY_BYTES} bytes")
-    return body
-
-
-def _expanded(body: bytes) -> bytes:
-    expander = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-    try:
-        expanded = expander.decompress(body, LARGEST_BODY_BYTES + 1)
-    except zlib.error as error:
-        raise HeartbeatRefused(f"the body is not gzip: {error}") from error
-    if not expander.eof and len(expanded) <= LARGEST_BODY_BYTES:
-        raise HeartbeatRefused("the gzip body is cut off")
-    return expanded

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from webapp.history import RANGES
+from webapp.instance import Instance
 from webapp.nodes import Fleet
 from webapp.selection import Selection
 from webapp.views import blocks
 from webapp.views.machines import packed_agent
 
 
-def blueprint(fleet: Fleet, overview: blocks.Cluster, notices: Callable[[], list[str]]) -> Blueprint:
-    """`notices`: what the reader must know about this control plane, in sentences."""
+def blueprint(
+    fleet: Fleet,
+    overview: blocks.Cluster,
+    notices: Callable[[], list[str]],
+    residents: Callable[[str], Sequence[Instance]] = lambda node: (),
+) -> Blueprint:
+    """`notices`: what the reader must know about this control plane, in sentences. `residents`: the instances on a node."""
     pages = Blueprint("pages", __name__)
 
     @pages.get("/")
@@ -29,7 +35,11 @@ def blueprint(fleet: Fleet, overview: blocks.Cluster, notices: Callable[[], list
         if found is None:
             abort(404, f"No node is called {name}; it was never heard, or it was forgotten.")
         return render_template(
-            "node.html", **blocks.node(found), range=blocks.range_name(request.args), ranges=list(RANGES), notices=notices()
+            "node.html",
+            **blocks.node(found, residents(name)),
+            range=blocks.range_name(request.args),
+            ranges=list(RANGES),
+            notices=notices(),
         )
 
     @pages.get("/nodes/")

@@ -1,0 +1,148 @@
+"""A whole control plane from settings: everything that runs in one process, built here and closed here."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+
+from flask import Flask
+
+from webapp import exposition
+from webapp.app import create_app
+from webapp.connection import Connection, connect
+from webapp.embedded import EmbeddedHistory
+from webapp.events import Events
+from webapp.fleet import NO_AGENT, Recorder, WithInstances
+from webapp.history import History
+from webapp.instances import Instances
+from webapp.managed_prometheus import SCRAPE_SECONDS, ManagedPrometheus
+from webapp.measurement import Measurement
+from webapp.placement import RecentIdle
+from webapp.registry import Registry
+from webapp.settings import SettingError
+from webapp.store import Store
+from webapp.trends import Trends
+
+#: Seconds between two looks for what fell silent, is to be kept or is to be forgotten.
+HOUSEKEEPING_SECONDS = 5.0
+
+
+class ControlPlane:
+    """Runs from entering the context to leaving it."""
+
+    def __init__(self, settings: SimpleNamespace, *, demo: bool = False, prometheus: ManagedPrometheus | None = None) -> None:
+        """What `settings` ask for (see `config`), with a Prometheus of our own perhaps. Raises SettingError, StoreUnusable."""
+        _check(settings)
+        connection = None if demo else _connection(settings, prometheus)
+        self.store = Store(settings.data_dir and settings.data_dir / "history.sqlite", keep_seconds=settings.keep_hours * 3600)
+        self._embedded = EmbeddedHistory(self.store)
+        self._trends, self._events, self._idle = Trends(), Events(time.time), RecentIdle()
+        self.registry = Registry(
+            render=exposition.render, record=self._heard, forget_after_seconds=settings.forget_after_hours * 3600
+        )
+        without_agent = self._restore()
+        self._instances = Instances(settings.instance_ttl_s)
+        self._fleet = WithInstances(self.registry, self._instances, socket.gethostname(), exposition.render)
+        self._recorder = Recorder(self._fleet, self._heard, self.store.forget, without_agent)
+        self.app = self._application(settings, connection, demo)
+        self._closing = threading.Event()
+        self._housekeeper = threading.Thread(target=self._run, name="housekeeping", daemon=True)
+
+    def _heard(self, measurement: Measurement, measured_at: float) -> None:
+        self.store.record(measurement, measured_at)
+        self._trends.add(measurement, measured_at)
+        self._events.add(measurement, measured_at)
+        self._idle.add(measurement)
+
+    def _restore(self) -> dict[str, float]:
+        """Put back the nodes of before the restart; those without an agent, with the Unix time of their last sample."""
+        without_agent = {}
+        for known in self.store.nodes():
+            self._events.know(known.measurement)
+            if known.measurement.agent.id == NO_AGENT:  # its instances register again by themselves
+                without_agent[known.measurement.node] = known.heard_at
+            else:
+                self.registry.restore(
+                    known.measurement, silent_s=known.silent_s, heard_at=known.heard_at, first_heard_at=known.first_heard_at
+                )
+        return without_agent
+
+    def _application(self, settings: SimpleNamespace, connection: Connection | None, demo: bool) -> Flask:
+        history: History = connection.history if connection else self._embedded
+        elsewhere = connection.fleet if connection and settings.fleet == "prometheus" else None
+
+        def notices() -> list[str]:
+            own = [sentence for sentence in (self.store.notice, self.store.problem) if sentence]
+            return [*own, *(elsewhere.notices() if elsewhere else ())]
+
+        return create_app(
+            self.registry,
+            history,
+            fleet=elsewhere,
+            instances=self._instances,
+            trends=self._trends,
+            events=self._events,
+            idle_cores=self._idle.cores,
+            interval_s=settings.heartbeat_interval,
+            notices=notices,
+            demo=demo,
+        )
+
+    def __enter__(self) -> ControlPlane:
+        self._housekeeper.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._closing.set()
+        self._housekeeper.join()
+        self.store.close()
+
+    def fill(self, past: Iterable[tuple[Measurement, float]]) -> None:
+        """Take in measurements of earlier times, each node's in order, as if they had been heard then."""
+
+        def seen() -> Iterator[tuple[Measurement, float]]:
+            for measurement, at in past:
+                self._trends.add(measurement, at)
+                self._events.know(measurement)
+                yield measurement, at
+
+        self.store.fill(seen())
+
+    def _run(self) -> None:
+        names = [node.name for node in self.registry.nodes()]
+        self._trends.fill(self._embedded, names, time.time(), self._closing.is_set)
+        while not self._closing.wait(HOUSEKEEPING_SECONDS):
+            self._keep_house()
+
+    def _keep_house(self) -> None:
+        self._events.watch(self.registry.nodes())
+        forget: tuple[Callable[[str], None], ...] = (self.store.forget, self._trends.forget, self._events.forget)
+        for name in self.registry.expire():
+            for keeper in forget:
+                keeper(name)
+        self._instances.expire()
+        self._recorder.step()
+        self._idle.keep_only([node.name for node in self._fleet.nodes()])
+
+
+def _check(settings: SimpleNamespace) -> None:
+    bounds = {"heartbeat_interval": (1, 20, "seconds"), "keep_hours": (6, 8784, "hours"), "instance_ttl_s": (1, 3600, "seconds")}
+    for name, (low, high, unit) in bounds.items():
+        value = getattr(settings, name)
+        if not low <= value <= high:
+            raise SettingError(f"{name}={value:g}: expected {low} to {high} {unit}")
+
+
+def _connection(settings: SimpleNamespace, managed: ManagedPrometheus | None) -> Connection | None:
+    if managed is not None and settings.prometheus is not None:
+        raise SettingError("with_prometheus and prometheus: expected one of them")
+    if managed is not None:
+        return connect(settings, managed.url, scrape_interval=SCRAPE_SECONDS)
+    if settings.prometheus is not None:
+        return connect(settings, settings.prometheus)
+    if settings.fleet == "prometheus":
+        raise SettingError("fleet=prometheus: expected --prometheus too, which says where it is")
+    return None
