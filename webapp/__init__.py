@@ -27,6 +27,7 @@ Read in this order; each module imports only what stands above it:
     store         what survives a restart: all of these
     history       what the charts ask for
     embedded      the history in the store
+    extent        where a chart's lines begin and end, in words
     ranges        grids of times that viewers share
     promql        PromQL as text
     boundedhttp   HTTP connections that end in time

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.history_contract import BUSY, CHARTED, SILENT, HistoryContract, Recording, aligned, rows
 from tests.prometheus.conftest import SCRAPE_SECONDS, backfill, scraped
-from tests.prometheus.promlab import prometheus
-from webapp.history import History
+from tests.prometheus.promlab import http_server, prometheus
+from webapp.history import History, Range
 from webapp.promapi import PrometheusServer
 from webapp.prometheus import PrometheusHistory
 from webapp.promhttp import access
@@ -80,3 +84,31 @@ def test_the_promql_can_be_copied_and_led_to(prometheus_url: str, recording: Rec
     assert link is not None
     assert link.startswith(f"{prometheus_url}/graph?g0.expr=max+by+")
     assert "a%26b" in link
+
+
+@pytest.fixture
+def told() -> Iterator[Callable[..., Sequence[float | None]]]:
+    """What a chart shows of samples that a server tells."""
+    with contextlib.ExitStack() as stack:
+
+        def told(grid: Range, *samples: list[Any]) -> Sequence[float | None]:
+            item = {"metric": {"row": "0", "node": "n"}, "values": list(samples)}
+            body = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": [item]}}).encode()
+            url = stack.enter_context(http_server(lambda request, form: (200, {"Content-Type": "application/json"}, body)))
+            history = PrometheusHistory(PrometheusServer(access(url)), scrape_interval=15)
+            return history.series(rows("llmgw_node_cpus"), grid, node="n").series[0].values
+
+        yield told
+
+
+def test_points_that_begin_a_step_early_are_put_by_their_time(told: Any) -> None:
+    """T109: VictoriaMetrics rounds the start down."""
+    grid = Range(1596513660, 1596513900, 60)
+    assert told(grid, [1596513600, "0"], [1596513660, "1"], [1596513780, "3"], [1596513960, "6"]) == [1.0, None, 3.0, None, None]
+
+
+def test_numbers_that_are_none_are_gaps(told: Any) -> None:
+    """T103: values are texts; NaN, infinities, and points left out are gaps alike."""
+    grid = Range(1767225600, 1767225660, 15)
+    samples = [[1767225600, "1.5"], [1767225615, "NaN"], [1767225630.781, "+Inf"], [1767225645, "2"], [1767225660, "-Inf"]]
+    assert told(grid, *samples) == [1.5, None, None, 2.0, None]
