@@ -30,6 +30,7 @@ ROUTES = {
     "pages.add": ("page", "/add"),
     "fragments.cluster": ("fragment", "/fragments/cluster"),
     "fragments.node": ("fragment", "/fragments/node/cpu-07"),
+    "fragments.about": ("fragment", "/fragments/about/cpu"),
     "fragments.charts": ("fragment", "/fragments/charts/cpu-07"),
     "instances.index": ("page", "/instances"),
     "instances.page": ("page", "/instances/hp_cpu-07:8000"),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from flask import Flask
 from htmx_flask import Htmx
 
 from webapp import __version__, exposition, formats, gauges, placement
+from webapp.alerts import Alert
 from webapp.events import Events
+from webapp.explanations import Queries
 from webapp.fleet import WithInstances
 from webapp.history import History
 from webapp.instances import Instances
@@ -42,13 +44,15 @@ def create_app(
     frame_ancestors: tuple[str, ...] = (),
     notices: Callable[[], list[str]] = list,
     idle_cores: Callable[[Node], float | None] = placement.idle_now,
+    queries: Queries | None = None,
+    alerts: Callable[[], Sequence[Alert]] = tuple,
     demo: bool = False,
     wall: Callable[[], float] = time.time,
 ) -> Flask:
     """The web application around a registry and a history.
 
     `fleet` feeds the pages where it isn't the registry. `notices` are sentences that every page shows.
-    `idle_cores` of a node over the last minutes.
+    `idle_cores` of a node over the last minutes. `queries` and `alerts` are those of the Prometheus in use.
     """
     app = Flask(__name__, root_path=str(ASSETS))
     routing.take_any_name(app)
@@ -73,9 +77,9 @@ def create_app(
         )
     )
     app.register_blueprint(instance_api.blueprint(instances, wall))
-    overview = blocks.Cluster(shown, trends or Trends(), events or Events(wall), wall)
-    app.register_blueprint(pages.blueprint(shown, overview, notices, shown.residents))
-    app.register_blueprint(fragments.blueprint(shown, overview, history, wall, shown.residents))
+    overview = blocks.Cluster(shown, trends or Trends(), events or Events(wall), wall, alerts)
+    app.register_blueprint(pages.blueprint(shown, overview, notices, shown.residents, alerts))
+    app.register_blueprint(fragments.blueprint(shown, overview, history, wall, shown.residents, queries, alerts))
     app.register_blueprint(instance_pages.blueprint(instances, shown, notices))
     app.register_blueprint(placement_views.blueprint(shown, rank, notices))
     _teach_templates(app, demo)

@@ -86,6 +86,8 @@ class ControlPlane:
             trends=self._trends,
             events=self._events,
             idle_cores=self._idle.cores,
+            queries=connection.queries if connection else None,
+            alerts=connection.alerts.firing if connection else tuple,
             interval_s=settings.heartbeat_interval,
             notices=notices,
             demo=demo,

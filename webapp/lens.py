@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -42,6 +43,16 @@ class Metric:
         """Tells rows apart: rows of one family differ in what they fix."""
         return self.name, self.fixed
 
+    @property
+    def source(self) -> str:
+        """Where the value is read, as its field says."""
+        owner: type = Measurement
+        path = self.stands_for[0] if self.stands_for else self.path
+        *steps, last = ([self.each] if self.each else []) + path.split(".")
+        for step in steps:
+            owner = _kind(owner, step).of
+        return str(_kind(owner, last).source)
+
     def read(self, measurement: Measurement, measured_at: float) -> Iterator[tuple[Labels, float]]:
         """Labels and value of each series that the measurement has; `measured_at` is a Unix time."""
         if not self.each:
@@ -75,6 +86,10 @@ class Metric:
         for step in steps:
             part = part.setdefault(step, {})
         part[last] = measured_at - value if self.ago else value
+
+
+def _kind(owner: type, field: str) -> Any:
+    return next(item for item in dataclasses.fields(owner) if item.name == field).metadata["kind"]
 
 
 def _label(value: Any) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from webapp import charts, concerns
+from webapp.alerts import Alert
 from webapp.events import Events
+from webapp.extent import extent
 from webapp.history import RANGES, Answer, History, HistoryUnavailable, recent
 from webapp.instance import Instance
 from webapp.memory import segments
@@ -26,17 +29,26 @@ MOST_EVENTS = 12
 class Cluster:
     """The cluster page's block: the fleet now, with what became of it in the last hour."""
 
-    def __init__(self, fleet: Fleet, trends: Trends, events: Events, wall: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        trends: Trends,
+        events: Events,
+        wall: Callable[[], float],
+        alerts: Callable[[], Sequence[Alert]] = tuple,
+    ) -> None:
         self._fleet = fleet
         self._trends = trends
         self._events = events
         self._wall = wall
+        self._alerts = alerts
 
     def context(self, selection: Selection) -> dict[str, Any]:
         """The summary is of the whole fleet; the table shows what was selected."""
         nodes = self._fleet.nodes()
         now = self._wall()
-        found = concerns.of(nodes)
+        firing = self._alerts()
+        found = concerns.of(nodes, firing)
         chosen = selection.apply(nodes)
         happened = self._events.recent()
         return {
@@ -48,6 +60,7 @@ class Cluster:
             "nodes": chosen,
             "groups": selection.grouped(chosen),
             "density": "names" if len(chosen) <= 150 else "cells" if len(chosen) <= 2_000 else "dots",
+            "alerting": Counter(alert.node for alert in firing),
             "trend": lambda node: self._trends.of(node.name, now),
             "selection": selection,
             "columns": selection.shown_columns,
@@ -58,12 +71,13 @@ class Cluster:
         }
 
 
-def node(node: Node, residents: Sequence[Instance] = ()) -> dict[str, Any]:
-    """`residents`: the instances on it."""
+def node(node: Node, residents: Sequence[Instance] = (), alerts: Sequence[Alert] = ()) -> dict[str, Any]:
+    """`residents`: the instances on it. `alerts`: those that fire, of any node."""
     parts = segments(node.numbers) if node.numbers else []
     return {
         "node": node,
         "residents": residents,
+        "alerts": [alert for alert in alerts if alert.node == node.name],
         "segments": parts,
         "rest_cores": rest_cores(node),
         "rest_memory": next((part.bytes for part in parts if part.key == "other"), None),
@@ -98,7 +112,7 @@ def range_name(query: Mapping[str, str]) -> str:
 def node_charts(history: History, node: Node, range: str, now: float) -> dict[str, Any]:
     """One card a chart, from one question to the history."""
     wanted = [chart for chart in CHARTS if not chart.optional or _reports(node, chart)]
-    return {"range": range, **_cards(history, wanted, range, now, node=node.name)}
+    return {"range": range, "subject": {"node": node.name}, **_cards(history, wanted, range, now, node=node.name)}
 
 
 def _cards(
@@ -108,7 +122,12 @@ def _cards(
         answer = history.series(_metrics(wanted), recent(range, now), node=node, model=model)
     except HistoryUnavailable as error:
         return {"problem": str(error), "cards": [(chart, None) for chart in wanted], "answer": None}
-    return {"problem": "", "cards": [(chart, _figure(chart, answer)) for chart in wanted], "answer": answer}
+    return {
+        "problem": "",
+        "cards": [(chart, _figure(chart, answer)) for chart in wanted],
+        "captions": {chart.key: extent(answer, chart.metrics) for chart in wanted if not chart.optional},
+        "answer": answer,
+    }
 
 
 def _figure(chart: Chart, answer: Answer) -> dict[str, Any] | None:

@@ -9,8 +9,11 @@ from flask import Blueprint, Response, abort, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 from htmx_flask import request
 
-from webapp.history import History
+from webapp.alerts import Alert
+from webapp.explanations import OurNames, Queries, explain
+from webapp.history import History, recent
 from webapp.instance import Instance
+from webapp.metrics import CHARTS
 from webapp.nodes import Fleet, Node
 from webapp.selection import Selection
 from webapp.views import blocks
@@ -22,8 +25,10 @@ def blueprint(
     history: History,
     wall: Callable[[], float] = time.time,
     residents: Callable[[str], Sequence[Instance]] = lambda node: (),
+    queries: Queries | None = None,
+    alerts: Callable[[], Sequence[Alert]] = tuple,
 ) -> Blueprint:
-    """`residents`: the instances on a node."""
+    """`residents`: the instances on a node. `queries`: how charts are asked for, where not by our own names."""
     fragments = Blueprint("fragments", __name__, url_prefix="/fragments")
 
     @fragments.before_request
@@ -50,7 +55,7 @@ def blueprint(
 
     @fragments.get("/node/<name:name>")
     def node(name: str) -> ResponseReturnValue:
-        return render_template("fragments/node.html", **blocks.node(known(name), residents(name)))
+        return render_template("fragments/node.html", **blocks.node(known(name), residents(name), alerts()))
 
     @fragments.get("/charts/<name:name>")
     def charts(name: str) -> ResponseReturnValue:
@@ -58,5 +63,12 @@ def blueprint(
         return render_template(
             "fragments/charts.html", **blocks.node_charts(history, found, blocks.range_name(request.args), wall())
         )
+
+    @fragments.get("/about/<key>")
+    def about(key: str) -> ResponseReturnValue:
+        chart = next((chart for chart in CHARTS if chart.key == key), None) or abort(404, f"No chart is called {key}.")
+        shown = recent(blocks.range_name(request.args), wall())
+        subject = {name: request.args.get(name, "") for name in ("node", "model")}
+        return render_template("fragments/about.html", explanations=explain(chart, shown, queries or OurNames(), **subject))
 
     return fragments

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
+from webapp.alerts import Alert
 from webapp.history import RANGES
 from webapp.instance import Instance
 from webapp.nodes import Fleet
@@ -20,6 +21,7 @@ def blueprint(
     overview: blocks.Cluster,
     notices: Callable[[], list[str]],
     residents: Callable[[str], Sequence[Instance]] = lambda node: (),
+    alerts: Callable[[], Sequence[Alert]] = tuple,
 ) -> Blueprint:
     """`notices`: what the reader must know about this control plane, in sentences. `residents`: the instances on a node."""
     pages = Blueprint("pages", __name__)
@@ -36,7 +38,7 @@ def blueprint(
             abort(404, f"No node is called {name}; it was never heard, or it was forgotten.")
         return render_template(
             "node.html",
-            **blocks.node(found, residents(name)),
+            **blocks.node(found, residents(name), alerts()),
             range=blocks.range_name(request.args),
             ranges=list(RANGES),
             notices=notices(),
