@@ -89,6 +89,7 @@ class ControlPlane:
             queries=connection.queries if connection else None,
             alerts=connection.alerts.firing if connection else tuple,
             interval_s=settings.heartbeat_interval,
+            frame_ancestors=settings.frame_ancestor,
             notices=notices,
             demo=demo,
         )
