@@ -284,6 +284,13 @@ def test_an_engine_that_does_not_tell_its_queue_is_not_an_empty_queue(client, be
     assert "told by 1 of 2 engines" in " ".join(Page(client.get("/").text).text.split())
 
 
+def test_an_engine_without_a_model_stands_beside_one_with(client, beat):
+    beat("n1", engines=(Engine(id="a", model="m"), Engine(id="b"), Engine(id="c", model="m")))
+    text = " ".join(Page(client.get("/").text).text.split())
+    assert "m ×2" in text
+    assert "1 engine without a model" in text
+
+
 def test_a_history_that_is_away_is_an_answer_in_the_charts_and_holds_nothing_up(registry, beat, wall):
     class Away:
         def series(self, metrics, range, *, node="", model=""):

@@ -22,7 +22,7 @@ from webapp.nodes import Fleet, Node
 from webapp.palette import colour_index, on_dark
 from webapp.registry import Registry
 from webapp.selection import Selection
-from webapp.summary import load_per_core, waiting
+from webapp.summary import by_model, load_per_core, waiting
 from webapp.trends import Trends
 from webapp.views import assets, blocks, errors, fragments, framing, instance_pages, machines, pages, routing, security
 from webapp.views import instances as instance_api
@@ -117,6 +117,7 @@ def _teach_templates(app: Flask, demo: bool) -> None:
         formats.clock_offset,
         formats.plural,
         load_per_core,
+        by_model,
         colour_index,
     ):
         app.jinja_env.filters[function.__name__] = function
