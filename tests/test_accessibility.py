@@ -104,7 +104,7 @@ def test_the_keyboard_searches_moves_and_opens(page, url):
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused()
     page.keyboard.type("e")
-    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
     expect(page.locator("#node-cpu-07")).to_have_count(0)
     page.keyboard.press("j")
     page.keyboard.press("j")
