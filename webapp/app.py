@@ -11,17 +11,19 @@ from types import SimpleNamespace
 from flask import Flask
 from htmx_flask import Htmx
 
-from webapp import __version__, exposition, formats, gauges
+from webapp import __version__, exposition, formats, gauges, models, numbers
 from webapp.embedded import EmbeddedHistory
 from webapp.history import History
 from webapp.nodes import Fleet
 from webapp.palette import colour_index, on_dark
+from webapp.past import Past, StoredPast
 from webapp.registry import Registry
 from webapp.selection import Selection
 from webapp.settings import SettingError
 from webapp.store import Store
 from webapp.summary import load_per_core, waiting
-from webapp.views import assets, errors, fragments, machines, pages, routing, security
+from webapp.views import api, assets, errors, fragments, machines, pages, reports, routing, security
+from webapp.views.moment import AsOf, keep_moment
 
 #: Seconds between two looks for nodes to forget.
 HOUSEKEEPING_SECONDS = 30.0
@@ -73,7 +75,14 @@ def build(settings: SimpleNamespace, *, demo: bool = False) -> ControlPlane:
     def notices() -> list[str]:
         return [sentence for sentence in (store.notice, store.problem) if sentence]
 
-    app = create_app(registry, EmbeddedHistory(store), interval_s=settings.heartbeat_interval, notices=notices, demo=demo)
+    app = create_app(
+        registry,
+        EmbeddedHistory(store),
+        past=StoredPast(store),
+        interval_s=settings.heartbeat_interval,
+        notices=notices,
+        demo=demo,
+    )
     return ControlPlane(app, registry, store, forget)
 
 
@@ -82,6 +91,7 @@ def create_app(
     history: History,
     *,
     fleet: Fleet | None = None,
+    past: Past | None = None,
     interval_s: float = 10.0,
     frame_ancestors: tuple[str, ...] = (),
     notices: Callable[[], list[str]] = list,
@@ -90,17 +100,25 @@ def create_app(
 ) -> Flask:
     """The web application around a registry and a history.
 
-    `fleet` feeds the pages where it isn't the registry. `notices` are sentences that every page shows.
+    `fleet` feeds the pages where it isn't the registry; `past` does where an address names a moment. `notices` are
+    sentences that every page shows.
     """
     app = Flask(__name__, root_path=str(ASSETS))
     routing.take_any_name(app)
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     app.json.sort_keys = False  # type: ignore[attr-defined]
     Htmx(app)
-    fleet = fleet or registry
+    shown = AsOf(fleet or registry, past, wall)
+
+    def all_notices() -> list[str]:
+        return [*notices(), *shown.notices()]
+
     app.register_blueprint(machines.blueprint(registry, interval_s, notices))
-    app.register_blueprint(pages.blueprint(fleet, notices))
-    app.register_blueprint(fragments.blueprint(fleet, history, wall))
+    app.register_blueprint(pages.blueprint(shown, all_notices))
+    app.register_blueprint(fragments.blueprint(shown, history, shown.now))
+    app.register_blueprint(api.blueprint(shown, history))
+    app.register_blueprint(reports.blueprint(shown, history))
+    keep_moment(app, wall)
     _teach_templates(app, demo)
     assets.version_assets(app)
     errors.handle(app)
@@ -123,6 +141,14 @@ def _teach_templates(app: Flask, demo: bool) -> None:
     ):
         app.jinja_env.filters[function.__name__] = function
     app.jinja_env.filters["bytes"] = formats.bytes_
+    app.jinja_env.filters["figure"] = numbers.written
     app.jinja_env.globals.update(
-        gauges=gauges, waiting=waiting, version=__version__, demo=demo, Selection=Selection, now=time.time, dark_colours=on_dark()
+        gauges=gauges,
+        gauges_of=models,
+        waiting=waiting,
+        version=__version__,
+        demo=demo,
+        Selection=Selection,
+        now=time.time,
+        dark_colours=on_dark(),
     )

@@ -65,7 +65,7 @@ def _grouped(chart: Chart, answer: Answer) -> list[Line]:
             groups.setdefault(series.label(chart.by) if chart.by else "", []).append(series)
     drawn = []
     for place, (value, group) in enumerate(sorted(groups.items(), key=lambda item: _natural(item[0]))):
-        colour = colour_index(value) if chart.by == "model" else place % len(LIGHT)
+        colour = place % len(LIGHT) if chart.by not in ("", "model") else colour_index(group[0].label("model"))
         drawn.append(Line(_name(chart, value, group[0]), _together([series.values for series in group], chart), colour=colour))
     return [line for line in drawn if any(value is not None for value in line.values)]
 

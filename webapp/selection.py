@@ -57,6 +57,8 @@ class Selection:
     labels: tuple[str, ...] = ()
     sort: str = "name"
     descending: bool = False
+    #: The past moment that is shown, as the address has it; "" for now.
+    at: str = ""
 
     @classmethod
     def of(cls, query: Iterable[tuple[str, str]]) -> Selection:
@@ -73,6 +75,7 @@ class Selection:
             labels=tuple(value for name, value in pairs if name == "label" and "=" in value),
             sort=sort,
             descending=order == "desc" if order in ("asc", "desc") else _COLUMNS[sort].descending,
+            at=last.get("at", ""),
         )
 
     @property
@@ -86,6 +89,7 @@ class Selection:
             pairs.append(("sort", self.sort))
             if self.descending != _COLUMNS[self.sort].descending:
                 pairs.append(("order", "desc" if self.descending else "asc"))
+        pairs += [("at", self.at)] if self.at else []
         return "?" + urlencode(pairs) if pairs else ""
 
     @property

@@ -68,14 +68,15 @@ def range_name(query: Mapping[str, str]) -> str:
 def node_charts(history: History, node: Node, range: str, now: float) -> dict[str, Any]:
     """One card a chart, from one question to the history."""
     wanted = [chart for chart in CHARTS if not chart.optional or _reports(node, chart)]
-    return {"range": range, **_cards(history, wanted, range, now, node=node.name)}
+    return {"range": range, "subject": {"node": node.name}, **cards(history, wanted, range, now, node=node.name)}
 
 
-def _cards(
+def cards(
     history: History, wanted: Sequence[Chart], range: str, now: float, *, node: str = "", model: str = ""
 ) -> dict[str, Any]:
+    """The charts of a node or a model with their figures; a sentence where the history does not answer."""
     try:
-        answer = history.series(_metrics(wanted), recent(range, now), node=node, model=model)
+        answer = history.series(metrics_of(wanted), recent(range, now), node=node, model=model)
     except HistoryUnavailable as error:
         return {"problem": str(error), "cards": [(chart, None) for chart in wanted], "answer": None}
     return {"problem": "", "cards": [(chart, _figure(chart, answer)) for chart in wanted], "answer": answer}
@@ -87,7 +88,8 @@ def _figure(chart: Chart, answer: Answer) -> dict[str, Any] | None:
     return charts.figure(chart, answer) if drawn else None
 
 
-def _metrics(wanted: Sequence[Chart]) -> list[Metric]:
+def metrics_of(wanted: Sequence[Chart]) -> list[Metric]:
+    """Every row that the charts need."""
     rows = families()
     names = dict.fromkeys(name for chart in wanted for name in chart.families)
     return [metric for name in names for metric in rows[name]]
