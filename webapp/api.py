@@ -123,13 +123,16 @@ ROUTES: tuple[Route, ...] = (
             Parameter("chart", "key of a chart, such as `cpu` or `engine_cpu`; this or `metric` is needed"),
             Parameter("metric", "name of a metric, such as `llmgw_node_cpu_utilization_percent`; see [metrics.md](metrics.md)"),
             Parameter("by", "for a model's chart: `node` for a line a node", "one sum"),
+            *_PAGED,
             Parameter("range", ", ".join(f"`{name}`" for name in RANGES) + " up to now or to `at`", "`1h`"),
             Parameter("format", "`json`, or `csv` for the lines of the chart", "`json`"),
             _AT,
         ),
-        "`start`, `end` and `step_seconds` of the times; `times`; `series`, each with `metric`, `unit`, `labels` and `values`, "
-        "one a time, null where nothing was measured; `as_of`, when this was true; `warnings`, why it may be incomplete; "
-        "`unheard`, spans in which nobody listened. 503 `history_unavailable` where the history does not answer.",
+        "`times`, with `start`, `end` and `step_seconds`. For a chart its `unit` and its `lines` as they are drawn, each with "
+        "`name`, `role` (`line`, `others`, `rest` or `limit`) and `values`; for a metric its `series`, each with `metric`, "
+        "`unit`, `labels` and `values`, in pages like a list. There is one value a time, null where nothing was measured. "
+        "`as_of` is when this was true, `warnings` say why it may be incomplete, `unheard` are spans in which nobody listened. "
+        "503 `history_unavailable` where the history does not answer.",
     ),
 )
 

@@ -21,7 +21,7 @@ from webapp.registry import Registry
 from webapp.selection import Selection
 from webapp.settings import SettingError
 from webapp.store import Store
-from webapp.summary import load_per_core, waiting
+from webapp.summary import by_model, load_per_core, waiting
 from webapp.views import api, assets, errors, fragments, machines, pages, reports, routing, security
 from webapp.views.moment import AsOf, keep_moment
 
@@ -137,6 +137,7 @@ def _teach_templates(app: Flask, demo: bool) -> None:
         formats.clock_offset,
         formats.plural,
         load_per_core,
+        by_model,
         colour_index,
     ):
         app.jinja_env.filters[function.__name__] = function

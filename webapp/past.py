@@ -72,7 +72,7 @@ def moment_of(text: str, now: float) -> float:
         found = float(text) if text.isdecimal() and len(text) <= 12 else _unix(text.strip().replace(" ", "+"))
         shown = formats.moment(found)
     except (ValueError, OverflowError, OSError):
-        raise BadMoment(f"at={text[:60]} can't be read: expected a time such as {written(now)}.") from None
+        raise BadMoment(f"at={text[:60]} can't be read: expected a time such as {written(now // 60 * 60)}.") from None
     if found > now:
         raise BadMoment(f"{shown} lies in the future; it is {formats.moment(now)} here.")
     return found
@@ -110,7 +110,7 @@ class StoredPast:
             return known
         try:
             self._check(moment)
-            spans = self._store.unheard(moment - 1, moment)
+            spans = [span for span in self._store.unheard(moment - 1, moment + 1) if span[0] <= moment < span[1]]
         except sqlite3.Error as error:
             raise HistoryUnavailable(f"The history cannot be read: {reason(error)}.") from error
         fleet = StoredFleet(self._store, moment, spans[-1][2] if spans else "")

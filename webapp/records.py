@@ -155,6 +155,7 @@ def total(of: Total) -> dict[str, Any]:
 
 def fleet_totals(summary: Summary) -> dict[str, Any]:
     """The totals of the cluster page."""
+    queued = {} if summary.waiting is None else {"value": _rounded(summary.waiting)}
     return {
         "nodes_by_state": dict(summary.by_state),
         "cpu_cores_used": total(summary.cores_used),
@@ -162,9 +163,7 @@ def fleet_totals(summary: Summary) -> dict[str, Any]:
         "memory_used_bytes": total(summary.memory_used),
         "memory_total_bytes": total(summary.memory),
         "engines": total(summary.engines_told),
-        "requests_waiting": {}
-        if summary.waiting is None
-        else {"value": summary.waiting} | {"counted": summary.waiting_engines, "of": summary.engines},
+        "requests_waiting": queued | {"counted": summary.waiting_engines, "of": summary.engines},
     }
 
 

@@ -16,8 +16,8 @@ _MARK = "\ufeff"
 def csv_text(head: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> str:
     """RFC 4180, lines ended by CR LF; unknown is an empty cell.
 
-    >>> csv_text(["node", "load"], [["=1+1", None], ["a,b", -0.5]]).encode()
-    b"\\xef\\xbb\\xbfnode,load\\r\\n'=1+1,\\r\\n\\"a,b\\",-0.5\\r\\n"
+    >>> csv_text(["node", "load"], [["cpu-07", None], ["a,b", -0.5]]).encode()
+    b'\\xef\\xbb\\xbfnode,load\\r\\ncpu-07,\\r\\n"a,b",-0.5\\r\\n'
     """
     written = io.StringIO()
     write = csv.writer(written).writerow

@@ -89,6 +89,14 @@ def engines_of(nodes: Sequence[Node]) -> list[tuple[Node, Engine]]:
     return [(node, engine) for node in nodes if node.numbers for engine in node.numbers.engines]
 
 
+def by_model(engines: Sequence[Engine]) -> list[tuple[str, list[Engine]]]:
+    """The engines of each model, by its name; those that name none come first, under ""."""
+    found: dict[str, list[Engine]] = {}
+    for engine in engines:
+        found.setdefault(engine.model or "", []).append(engine)
+    return sorted(found.items())
+
+
 def waiting(engines: Sequence[Engine]) -> tuple[float | None, int]:
     """Requests waiting, and how many engines told them; None where none did."""
     told = [engine.requests.waiting for engine in engines if engine.requests.waiting is not None]

@@ -16,7 +16,8 @@ from webapp import charts, records
 from webapp.api import ROUTES, BadParameter, limits
 from webapp.drawing import moment
 from webapp.heartbeat import to_mapping
-from webapp.history import RANGES, Answer, History, HistoryUnavailable, recent
+from webapp.history import RANGES, Answer, History, HistoryUnavailable, Series, recent
+from webapp.lines import lines
 from webapp.model_order import Order
 from webapp.models import Placed, everything, models
 from webapp.nodes import Node
@@ -79,7 +80,13 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
         if _wants_csv():
             table = _columns(answer) if "metric" in request.args else charts.numbers(wanted, answer)
             return _csv(f"{wanted.key}-{name or model}", table[0], [[_told(value) for value in row] for row in table[1]])
-        return _json({"at": moment(fleet.now()), **_series(answer)})
+        body = {"at": moment(fleet.now()), **_answer(answer)}
+        if "metric" not in request.args:
+            drawn = lines(wanted, answer)
+            told = [{"name": one.name, "role": one.role, "values": [_told(value) for value in one.values]} for one in drawn]
+            return _json(body | {"unit": wanted.unit, "lines": told})
+        page, chosen = _page("series", answer.series)
+        return _json(body | page | {"series": [_series(one) for one in chosen]})
 
     def _list(
         name: str,
@@ -90,13 +97,8 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
     ) -> ResponseReturnValue:
         if _wants_csv():
             return _csv(name, *records.table(fields, chosen))
-        limit, offset = limits(request.args)
-        body: dict[str, Any] = {"at": moment(fleet.now()), "count": len(chosen), "limit": limit, "offset": offset}
-        if offset + limit < len(chosen):
-            asked = [(key, value) for key, value in request.args.items(multi=True) if key not in ("limit", "offset")]
-            asked += [("limit", str(limit)), ("offset", str(offset + limit))]
-            body["next"] = url_for(f"api.{name}", at=None) + "?" + urlencode(asked)
-        return _json(body | more | {name: [entry(one) for one in chosen[offset : offset + limit]]})
+        page, chosen = _page(name, chosen)
+        return _json({"at": moment(fleet.now())} | page | more | {name: [entry(one) for one in chosen]})
 
     answers: dict[str, Callable[..., ResponseReturnValue]] = {
         "nodes": nodes,
@@ -115,6 +117,17 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
     return api
 
 
+def _page(name: str, entries: Sequence[Any]) -> tuple[dict[str, Any], Sequence[Any]]:
+    """What is said of the page that the query asks for, and its entries. Raises BadParameter."""
+    limit, offset = limits(request.args)
+    told: dict[str, Any] = {"count": len(entries), "limit": limit, "offset": offset}
+    if offset + limit < len(entries):
+        asked = [(key, value) for key, value in request.args.items(multi=True) if key not in ("limit", "offset")]
+        asked += [("limit", str(limit)), ("offset", str(offset + limit))]
+        told["next"] = url_for(f"api.{name}", at=None) + "?" + urlencode(asked)
+    return told, entries[offset : offset + limit]
+
+
 def _node(node: Node) -> dict[str, Any]:
     found: dict[str, Any] = dict(records.record(NODE_FIELDS, node))
     found["labels"] = dict(node.measurement.host.labels)
@@ -127,8 +140,8 @@ def _node(node: Node) -> dict[str, Any]:
     return found
 
 
-def _series(answer: Answer) -> dict[str, Any]:
-    found = {
+def _answer(answer: Answer) -> dict[str, Any]:
+    return {
         "start": moment(answer.range.start),
         "end": moment(answer.range.end),
         "step_seconds": answer.range.step,
@@ -137,16 +150,15 @@ def _series(answer: Answer) -> dict[str, Any]:
         "unheard": [{"start": moment(span.start), "end": moment(span.end), "reason": span.reason} for span in answer.unheard],
         "times": [moment(at) for at in answer.range.times],
     }
-    found["series"] = [
-        {
-            "metric": series.metric.name,
-            "unit": series.metric.unit,
-            "labels": dict(series.labels),
-            "values": [_told(value) for value in series.values],
-        }
-        for series in answer.series
-    ]
-    return found
+
+
+def _series(series: Series) -> dict[str, Any]:
+    return {
+        "metric": series.metric.name,
+        "unit": series.metric.unit,
+        "labels": dict(series.labels),
+        "values": [_told(value) for value in series.values],
+    }
 
 
 def _columns(answer: Answer) -> tuple[list[str], list[list[records.Value]]]:
