@@ -13,24 +13,31 @@ from tests.conftest import GIB
 from webapp.app import create_app
 from webapp.history import HistoryUnavailable
 from webapp.measurement import Disk, Engine, Host, Requests
+from webapp.views.audience import BLOCKS, audience
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 HTMX = {"HX-Request": "true"}
 
-#: Every route: who it is for, and a path that shows it.
+#: Every route: its kind, who may use it, and a path that shows it.
 ROUTES = {
-    "static": ("asset", "/static/icon.svg"),
-    "machines.beat": ("machine", None),
-    "machines.metrics": ("machine", "/metrics"),
-    "machines.agent": ("machine", "/agent.pyz"),
-    "machines.health": ("machine", "/healthz"),
-    "pages.cluster": ("page", "/"),
-    "pages.node": ("page", "/nodes/cpu-07"),
-    "pages.nodes": ("page", "/nodes/"),
-    "pages.add": ("page", "/add"),
-    "fragments.cluster": ("fragment", "/fragments/cluster"),
-    "fragments.node": ("fragment", "/fragments/node/cpu-07"),
-    "fragments.charts": ("fragment", "/fragments/charts/cpu-07"),
+    "static": ("asset", "anyone", "/static/icon.svg"),
+    "machines.beat": ("machine", "agent", None),
+    "machines.metrics": ("machine", "viewer", "/metrics"),
+    "machines.agent": ("machine", "anyone", "/agent.pyz"),
+    "machines.health": ("machine", "anyone", "/healthz"),
+    "pages.cluster": ("page", "viewer", "/"),
+    "pages.node": ("page", "viewer", "/nodes/cpu-07"),
+    "pages.nodes": ("page", "viewer", "/nodes/"),
+    "pages.add": ("page", "viewer", "/add"),
+    "fragments.cluster": ("fragment", "viewer", "/fragments/cluster"),
+    "fragments.node": ("fragment", "viewer", "/fragments/node/cpu-07"),
+    "fragments.charts": ("fragment", "viewer", "/fragments/charts/cpu-07"),
+    "login.form": ("page", "anyone", None),
+    "login.sign_in": ("form", "anyone", None),
+    "login.sign_out": ("form", "anyone", None),
+    "admin.forget": ("form", "admin", None),
+    "admin.note": ("form", "admin", None),
+    "admin.hand_over": ("form", "admin", None),
 }
 
 
@@ -54,13 +61,29 @@ class Page(HTMLParser):
 
 
 def test_every_route_is_classified(app):
-    assert {rule.endpoint for rule in app.url_map.iter_rules()} == set(ROUTES)
+    told = {}
+    for rule in app.url_map.iter_rules():
+        method = "POST" if "POST" in rule.methods else "GET"
+        told[rule.endpoint] = audience(rule.endpoint, rule.rule, method)
+    assert told == {endpoint: (kind, who) for endpoint, (kind, who, _) in ROUTES.items()}
 
 
-@pytest.mark.parametrize("endpoint", [name for name, (_, path) in ROUTES.items() if path])
+def test_a_get_changes_nothing(app):
+    """Whoever may act or report does it by POST."""
+    writes = [rule for rule in app.url_map.iter_rules() if ROUTES[rule.endpoint][1] in ("agent", "admin")]
+    assert all(rule.methods == {"POST", "OPTIONS"} for rule in writes)
+
+
+def test_every_block_belongs_to_a_page_that_an_embed_link_can_open(app):
+    assert {block for blocks in BLOCKS.values() for block in blocks} == {
+        endpoint for endpoint, (kind, _, _) in ROUTES.items() if kind == "fragment"
+    }
+
+
+@pytest.mark.parametrize("endpoint", [name for name, (_, _, path) in ROUTES.items() if path])
 @pytest.mark.parametrize("fleet", ["empty", "one node"])
 def test_every_route_answers_in_its_format(client, beat, endpoint, fleet):
-    kind, path = ROUTES[endpoint]
+    kind, _, path = ROUTES[endpoint]
     if fleet == "one node":
         beat("cpu-07")
     answer = client.get(path, headers=HTMX if kind == "fragment" else {}, buffered=True)

@@ -6,8 +6,13 @@ Read in this order; each module imports only what stands above it:
     measurement   what one node reported at one moment
     heartbeat     the message that carries a measurement
     metrics       the table: one row a metric, one row a chart
+    access        tokens, and how often a wrong one may be tried
+    embedding     links that open one page
+    listening     whether this process listened
+    notes         what admins note on nodes
     nodes         a node as everyone sees it, and the rule of its state
     transit       how long a heartbeat was under way
+    record        what is known of one node
     registry      the fleet now
     summary       totals that name what they leave out
     samples       a measurement's numbers in one blob

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,14 +15,18 @@ from htmx_flask import Htmx
 from webapp import __version__, exposition, formats, gauges
 from webapp.embedded import EmbeddedHistory
 from webapp.history import History
+from webapp.listening import TICK_SECONDS, Listening
 from webapp.nodes import Fleet
+from webapp.notes import Notes
 from webapp.palette import colour_index, on_dark
-from webapp.registry import Registry
+from webapp.registry import Registry, boottime
 from webapp.selection import Selection
 from webapp.settings import SettingError
 from webapp.store import Store
 from webapp.summary import load_per_core, waiting
-from webapp.views import assets, errors, fragments, machines, pages, routing, security
+from webapp.views import admin, assets, errors, fragments, guard, login, machines, pages, routing, rules, security
+from webapp.views.callers import Access
+from webapp.views.forwarding import Forwarding
 
 #: Seconds between two looks for nodes to forget.
 HOUSEKEEPING_SECONDS = 30.0
@@ -33,11 +38,12 @@ ASSETS = Path(__file__).parent if (Path(__file__).parent / "templates").is_dir()
 class ControlPlane:
     """Everything that runs in one process; leaving the context closes it."""
 
-    def __init__(self, app: Flask, registry: Registry, store: Store, forget: Callable[[], None]) -> None:
+    def __init__(self, app: Flask, registry: Registry, store: Store, access: Access, listening: Listening) -> None:
         self.app = app
         self.registry = registry
         self.store = store
-        self._forget = forget
+        self.access = access
+        self._listening = listening
         self._closing = threading.Event()
         self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeping", daemon=True)
 
@@ -51,8 +57,12 @@ class ControlPlane:
         self.store.close()
 
     def _keep_house(self) -> None:
-        while not self._closing.wait(HOUSEKEEPING_SECONDS):
-            self._forget()
+        looked = 0.0
+        while not self._closing.wait(TICK_SECONDS):
+            self._listening.tick()
+            if time.monotonic() - looked > HOUSEKEEPING_SECONDS:
+                looked = time.monotonic()
+                self.registry.expire()
 
 
 def build(settings: SimpleNamespace, *, demo: bool = False) -> ControlPlane:
@@ -61,20 +71,49 @@ def build(settings: SimpleNamespace, *, demo: bool = False) -> ControlPlane:
         raise SettingError(f"heartbeat_interval={settings.heartbeat_interval:g}: expected 1 to 20 seconds")
     if settings.keep_hours < 6:
         raise SettingError(f"keep_hours={settings.keep_hours:g}: expected at least 6 hours")
+    access = rules.access(settings)
     store = Store(settings.data_dir and settings.data_dir / "history.sqlite", keep_seconds=settings.keep_hours * 3600)
-    registry = Registry(render=exposition.render, record=store.record, forget_after_seconds=settings.forget_after_hours * 3600)
-    for known in store.nodes():
-        registry.restore(known.measurement, silent_s=known.silent_s, heard_at=known.heard_at, first_heard_at=known.first_heard_at)
-
-    def forget() -> None:
-        for name in registry.expire():
-            store.forget(name)
+    listening = Listening(boottime)
+    registry = Registry(
+        render=exposition.render,
+        record=store.record,
+        drop=store.forget,
+        listening=listening,
+        notes=Notes(settings.data_dir and settings.data_dir / "notes.json"),
+        forget_after_seconds=settings.forget_after_hours * 3600,
+    )
+    _restore(store, registry, listening)
 
     def notices() -> list[str]:
-        return [sentence for sentence in (store.notice, store.problem) if sentence]
+        return [sentence for sentence in (store.notice, store.problem, listening.notice) if sentence]
 
-    app = create_app(registry, EmbeddedHistory(store), interval_s=settings.heartbeat_interval, notices=notices, demo=demo)
-    return ControlPlane(app, registry, store, forget)
+    app = create_app(
+        registry,
+        EmbeddedHistory(store),
+        interval_s=settings.heartbeat_interval,
+        notices=notices,
+        access=access,
+        hops=settings.proxy_hops,
+        base_path=rules.base_path(settings),
+        demo=demo,
+    )
+    return ControlPlane(app, registry, store, access, listening)
+
+
+def _restore(store: Store, registry: Registry, listening: Listening) -> None:
+    """The nodes known before this start; the time without a control plane counts against none of them."""
+    now = time.time()
+    gaps = [(start, end) for start, end, _ in store.unheard(now - store.keep_seconds, now)]
+    for known in store.nodes():
+        registry.restore(
+            known.measurement,
+            silent_s=known.silent_s,
+            heard_at=known.heard_at,
+            first_heard_at=known.first_heard_at,
+            unheard_s=min(known.silent_s, sum(max(0.0, end - max(start, known.heard_at)) for start, end in gaps)),
+        )
+    if registry.nodes() and gaps:
+        listening.began_after(gaps[-1][1] - gaps[-1][0])
 
 
 def create_app(
@@ -85,12 +124,16 @@ def create_app(
     interval_s: float = 10.0,
     frame_ancestors: tuple[str, ...] = (),
     notices: Callable[[], list[str]] = list,
+    access: Access | None = None,
+    hops: int = 0,
+    base_path: str = "",
     demo: bool = False,
     wall: Callable[[], float] = time.time,
 ) -> Flask:
     """The web application around a registry and a history.
 
-    `fleet` feeds the pages where it isn't the registry. `notices` are sentences that every page shows.
+    `fleet` feeds the pages where it isn't the registry. `notices` are sentences that every page shows. `hops` proxies
+    in front are believed; without `access` whoever reaches it may read and report, and act from this machine itself.
     """
     app = Flask(__name__, root_path=str(ASSETS))
     routing.take_any_name(app)
@@ -98,7 +141,13 @@ def create_app(
     app.json.sort_keys = False  # type: ignore[attr-defined]
     Htmx(app)
     fleet = fleet or registry
-    app.register_blueprint(machines.blueprint(registry, interval_s, notices))
+    access = access or Access()
+    refusals: Counter[str] = Counter()
+    app.wsgi_app = Forwarding(app.wsgi_app, hops, base_path)  # type: ignore[method-assign]
+    guard.guard(app, access, refusals)
+    app.register_blueprint(login.blueprint(access, refusals))
+    app.register_blueprint(admin.blueprint(registry))
+    app.register_blueprint(machines.blueprint(registry, interval_s, notices, refusals))
     app.register_blueprint(pages.blueprint(fleet, notices))
     app.register_blueprint(fragments.blueprint(fleet, history, wall))
     _teach_templates(app, demo)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
 import logging
 import os
 import signal
@@ -15,13 +14,16 @@ import waitress
 import waitress.server
 
 from webapp import __version__
+from webapp.access import AccessUnusable, existing_key
 from webapp.agent.command import main as agent_main
 from webapp.app import ControlPlane, build
 from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
+from webapp.embedding import EmbedLinks, link
 from webapp.heartbeat import LARGEST_BODY_BYTES
 from webapp.settings import SettingError, add_flags, resolve
 from webapp.store import StoreUnusable
+from webapp.views.rules import secret_file
 
 log = logging.getLogger("enginehouse")
 
@@ -45,9 +47,13 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.
     flags = parser.parse_args(argv)
     try:
         settings = resolve(settings_of(flags.command), flags, environment)
-        logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+        logging.basicConfig(
+            level=getattr(settings, "log_level", "info").upper(),
+            format="%(asctime)s %(levelname)s %(message)s",
+            stream=sys.stderr,
+        )
         return _COMMANDS[flags.command](settings, flags)
-    except (SettingError, StoreUnusable, CannotStart) as error:
+    except (SettingError, StoreUnusable, AccessUnusable, CannotStart) as error:
         print(f"enginehouse {flags.command}: {error}", file=sys.stderr)
         return 2
 
@@ -94,9 +100,6 @@ def _demo(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
             fleet.stop()
 
 
-_COMMANDS: dict[str, Callable[[SimpleNamespace, argparse.Namespace], int]] = {"up": _up, "serve": _serve, "demo": _demo}
-
-
 def _agent_flags(flags: argparse.Namespace) -> list[str]:
     """The flags that `up` got and the agent takes too; the environment reaches it by itself."""
     given = []
@@ -111,20 +114,21 @@ def _agent_flags(flags: argparse.Namespace) -> list[str]:
     return given
 
 
-def _is_loopback(host: str) -> bool:
+def _embed_link(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
+    if not settings.path:
+        raise SettingError("--path: expected the page that the link opens, such as /nodes/cpu-07")
+    file = secret_file(settings)
+    links = EmbedLinks(existing_key(file) if file else b"")
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        print(settings.base_url + link(links, settings.path, settings.expires))
+    except ValueError as error:
+        raise SettingError(f"--path: {error}") from error
+    return 0
 
 
 def _answer(plane: ControlPlane, settings: SimpleNamespace, ready: Callable[[str], None]) -> int:
     """Answer requests until SIGINT or SIGTERM; `ready` is told the address once it is bound."""
     host, port = settings.listen[0] or "0.0.0.0", settings.listen[1]
-    if not settings.allow_anonymous and not _is_loopback(host):
-        raise CannotStart(
-            f"listening on {host} lets anyone on the network read and report; say --allow-anonymous if that is meant"
-        )
     try:
         server = waitress.server.create_server(
             plane.app,
@@ -154,6 +158,14 @@ def _answer(plane: ControlPlane, settings: SimpleNamespace, ready: Callable[[str
     except (KeyboardInterrupt, SystemExit):
         server.close()
     return 0
+
+
+_COMMANDS: dict[str, Callable[[SimpleNamespace, argparse.Namespace], int]] = {
+    "up": _up,
+    "serve": _serve,
+    "demo": _demo,
+    "embed-link": _embed_link,
+}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,22 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from webapp.settings import ADDRESS, COUNT, HOURS, PATH, SECONDS, SWITCH, TABLE, TABLES, TEXT, URL, Setting, choice
+from webapp.settings import (
+    ADDRESS,
+    COUNT,
+    DURATION,
+    HOURS,
+    NETWORK,
+    PATH,
+    SECONDS,
+    SWITCH,
+    TABLE,
+    TABLES,
+    TEXT,
+    URL,
+    Setting,
+    choice,
+)
 
 #: Command -> what it does, as `--help` says it.
 COMMANDS = {
@@ -17,6 +32,7 @@ COMMANDS = {
     "serve": "run the control plane and the dashboard",
     "agent": "measure this machine and report to a control plane",
     "demo": "show a made-up fleet",
+    "embed-link": "print a signed link that opens one page without signing in",
 }
 
 
@@ -28,20 +44,57 @@ def default_data_dir() -> Path:
 
 _SERVERS = ("up", "serve", "demo")
 _AGENTS = ("up", "agent")
+_PLANES = ("up", "serve")
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("config", None, PATH, "TOML file with any of these settings", ("up", "serve", "agent")),
+    Setting("config", None, PATH, "TOML file with any of these settings", ("up", "serve", "agent", "embed-link")),
     Setting("log_level", "info", choice("debug", "info", "warning", "error"), "how much is logged", tuple(COMMANDS)),
     # the control plane and the dashboard
     Setting("listen", ("127.0.0.1", 8765), ADDRESS, "address to serve on; [::1]:8765 for IPv6", _SERVERS),
     Setting("allow_anonymous", False, SWITCH, "listen on an address that others reach, without asking who they are", _SERVERS),
-    Setting("data_dir", default_data_dir(), PATH, "directory for what must survive a restart", ("up", "serve", "agent")),
+    Setting(
+        "data_dir", default_data_dir(), PATH, "directory for what must survive a restart", ("up", "serve", "agent", "embed-link")
+    ),
     Setting("threads", 8, COUNT, "requests answered at the same time", _SERVERS),
     Setting("keep_hours", 24.0, HOURS, "hours of samples that the embedded history keeps; at least 6", _SERVERS),
     Setting("forget_after_hours", 168.0, HOURS, "hours after which a silent node is forgotten", _SERVERS),
     Setting(
         "heartbeat_interval", 10.0, SECONDS, "seconds between heartbeats that the control plane asks for; at most 20", _SERVERS
     ),
+    # who may do what
+    Setting(
+        "agent_tokens",
+        None,
+        PATH,
+        "file with the tokens that agents must show: one a line, perhaps followed by the one node that it is for",
+        _PLANES,
+    ),
+    Setting("viewer_tokens", None, PATH, "file with the tokens that let people and programs read", _PLANES),
+    Setting("admin_tokens", None, PATH, "file with the tokens that let people read and act", _PLANES),
+    Setting("session_hours", 12.0, HOURS, "hours for which a browser stays signed in", _PLANES),
+    Setting(
+        "trusted_proxy",
+        (),
+        NETWORK,
+        "proxy that tells who reads; may be given more than once",
+        _PLANES,
+        many=True,
+    ),
+    Setting("user_header", "X-Forwarded-User", TEXT, "header in which it tells that", _PLANES),
+    Setting("admin_user", (), TEXT, "user, as it tells, who may act; may be given more than once", _PLANES, many=True),
+    Setting(
+        "secret_file",
+        None,
+        PATH,
+        "file with the key that signs sessions and embed links (default: secret.key in the data directory)",
+        ("up", "serve", "embed-link"),
+    ),
+    Setting("proxy_hops", 0, COUNT, "proxies in front, whose forwarded headers are believed", _SERVERS),
+    Setting("base_path", None, TEXT, "path below which a proxy that does not strip it serves the pages", _SERVERS),
+    # embed links
+    Setting("path", None, TEXT, "page that the link opens, such as /nodes/cpu-07", ("embed-link",)),
+    Setting("expires", 12 * 3600.0, DURATION, "how long it opens it, such as 12h or 7d", ("embed-link",)),
+    Setting("base_url", "http://127.0.0.1:8765", URL, "address of the control plane as its readers see it", ("embed-link",)),
     # the agent
     Setting("server", (), URL, "control plane to report to; may be given more than once", ("agent",), many=True),
     Setting("node", None, TEXT, "name of this node (default: its host name)", _AGENTS),

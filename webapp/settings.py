@@ -95,6 +95,17 @@ def _positive(value: Any) -> float:
     return number
 
 
+def _duration(value: Any) -> float:
+    """Seconds.
+
+    >>> _duration("90"), _duration("12h"), _duration("7d")
+    (90.0, 43200.0, 604800.0)
+    """
+    text = str(value).strip()
+    unit = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}.get(text[-1:])
+    return _positive(text[:-1]) * unit if unit else _positive(value)
+
+
 def _whole(value: Any) -> int:
     if isinstance(value, (bool, float)):
         raise ValueError
@@ -140,6 +151,12 @@ def _url(value: Any) -> str:
     return url
 
 
+def _network(value: Any) -> Any:
+    import ipaddress
+
+    return ipaddress.ip_network(_text(value), strict=False)
+
+
 def _table(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError
@@ -156,11 +173,13 @@ TEXT = Kind(_text, "a text", "TEXT")
 PATH = Kind(lambda value: Path(_text(value)).expanduser(), "a path", "PATH")
 SECONDS = Kind(_positive, "seconds, such as 10", "SECONDS")
 MILLISECONDS = Kind(_positive, "milliseconds, such as 1000", "MS")
+DURATION = Kind(_duration, "a duration, such as 90s, 12h or 7d", "DURATION")
 HOURS = Kind(_positive, "hours, such as 6", "HOURS")
 COUNT = Kind(_whole, "a whole number, such as 20", "N")
 SWITCH = Kind(_switch, "on or off", "on|off")
 ADDRESS = Kind(_address, "HOST:PORT, such as 127.0.0.1:8765", "HOST:PORT")
 URL = Kind(_url, "an address such as http://127.0.0.1:8765", "URL")
+NETWORK = Kind(_network, "an address or a network, such as 10.0.0.0/8", "NETWORK")
 TABLE = Kind(_table, "a table of texts", "")
 TABLES = Kind(_tables, "a list of tables", "")
 

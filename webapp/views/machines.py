@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from flask import Blueprint, Request, Response, jsonify, request
+from flask import Blueprint, Request, Response, g, jsonify, request
 from flask.typing import ResponseReturnValue
 
-from webapp import __version__, exposition, heartbeat, zipapp
+from webapp import __version__, exposition, fingerprint, heartbeat, zipapp
 from webapp.heartbeat import LARGEST_BODY_BYTES, HeartbeatRefused
 from webapp.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
 
@@ -34,11 +35,12 @@ class BodyTooLarge(Exception):
     """More bytes than are taken, as sent or once expanded."""
 
 
-def blueprint(registry: Registry, interval_s: float, problems: Callable[[], Sequence[str]] = tuple) -> Blueprint:
+def blueprint(registry: Registry, interval_s: float, problems: Callable[[], Sequence[str]], refusals: Counter[str]) -> Blueprint:
     """`interval_s`: seconds between heartbeats that agents are asked for. `problems`: what is wrong here, in sentences."""
     machines = Blueprint("machines", __name__)
     counters = (
         exposition.Counters("enginehouse_heartbeats_total", "Heartbeats received.", "outcome", registry.heartbeats),
+        exposition.Counters("enginehouse_refused_requests_total", "Requests that were not let in.", "reason", refusals),
         exposition.Counters("enginehouse_rejected_fields_total", "Fields of heartbeats left out.", "field", registry.rejections),
     )
 
@@ -47,6 +49,9 @@ def blueprint(registry: Registry, interval_s: float, problems: Callable[[], Sequ
         arrived = registry.now()
         try:
             reading = heartbeat.read(_body(request))
+            if g.agent_node and g.agent_node != reading.measurement.node:
+                refusals["other_node"] += 1
+                return _refused(403, "other_node", f"this token is for node {g.agent_node!r} only", field="node")
             outcome = registry.accept(reading, source=request.remote_addr or "", arrived=arrived)
         except BodyTooLarge as error:
             registry.heartbeats["too_large"] += 1
@@ -78,7 +83,12 @@ def blueprint(registry: Registry, interval_s: float, problems: Callable[[], Sequ
 
     @machines.get("/healthz")
     def health() -> ResponseReturnValue:
-        return jsonify(ok=True, version=__version__, nodes=len(registry.nodes()), problems=list(problems()))
+        """Anyone may ask whether it is there; what it knows is for those who may read."""
+        if g.caller.role == "nobody" or g.caller.path:
+            return jsonify(ok=True, version=__version__, build=fingerprint.build())
+        return jsonify(
+            ok=True, version=__version__, build=fingerprint.build(), nodes=len(registry.nodes()), problems=list(problems())
+        )
 
     return machines
 
