@@ -25,10 +25,12 @@ Read in this order; each module imports only what stands above it:
     embedded      the history in the store
     palette       the colour of a model
     exposition    the fleet as Prometheus text
+    telemetry     what the control plane tells of itself
     charts        a chart and its series as a plotly figure
     settings      how a setting is read from flag, environment and file
     config        which settings there are
     app           builds all of the above and hands it to the views
+    serving       the web server and its bounds
     cli           the commands
 
 `agent` runs on the nodes with the standard library alone; `views` is the only package that knows Flask.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from types import SimpleNamespace
 from flask import Flask
 from htmx_flask import Htmx
 
-from webapp import __version__, exposition, formats, gauges
+from webapp import __version__, exposition, formats, gauges, heartbeat
 from webapp.embedded import EmbeddedHistory
 from webapp.history import History
 from webapp.listening import TICK_SECONDS, Listening
@@ -24,7 +23,8 @@ from webapp.selection import Selection
 from webapp.settings import SettingError
 from webapp.store import Store
 from webapp.summary import load_per_core, waiting
-from webapp.views import admin, assets, errors, fragments, guard, login, machines, pages, routing, rules, security
+from webapp.telemetry import Gauge, Telemetry
+from webapp.views import admin, assets, errors, fragments, guard, login, machines, pages, routing, rules, security, timing
 from webapp.views.callers import Access
 from webapp.views.forwarding import Forwarding
 
@@ -38,8 +38,11 @@ ASSETS = Path(__file__).parent if (Path(__file__).parent / "templates").is_dir()
 class ControlPlane:
     """Everything that runs in one process; leaving the context closes it."""
 
-    def __init__(self, app: Flask, registry: Registry, store: Store, access: Access, listening: Listening) -> None:
+    def __init__(
+        self, app: Flask, registry: Registry, store: Store, telemetry: Telemetry, access: Access, listening: Listening
+    ) -> None:
         self.app = app
+        self.telemetry = telemetry
         self.registry = registry
         self.store = store
         self.access = access
@@ -80,6 +83,7 @@ def build(settings: SimpleNamespace, *, demo: bool = False) -> ControlPlane:
         drop=store.forget,
         listening=listening,
         notes=Notes(settings.data_dir and settings.data_dir / "notes.json"),
+        most_nodes=settings.most_nodes,
         forget_after_seconds=settings.forget_after_hours * 3600,
     )
     _restore(store, registry, listening)
@@ -87,17 +91,27 @@ def build(settings: SimpleNamespace, *, demo: bool = False) -> ControlPlane:
     def notices() -> list[str]:
         return [sentence for sentence in (store.notice, store.problem, listening.notice) if sentence]
 
+    telemetry = Telemetry()
+    telemetry.add(
+        Gauge(
+            "enginehouse_store_write_lag_seconds", "How long the oldest sample waits to be written.", lambda: store.write_lag_s
+        ),
+        Gauge("enginehouse_store_dropped_samples_total", "Samples that the disk did not take.", lambda: store.dropped, "counter"),
+    )
     app = create_app(
         registry,
         EmbeddedHistory(store),
         interval_s=settings.heartbeat_interval,
         notices=notices,
         access=access,
+        telemetry=telemetry,
+        limits=heartbeat.Limits(settings.largest_body, settings.most_engines),
+        most_series=settings.most_series,
         hops=settings.proxy_hops,
         base_path=rules.base_path(settings),
         demo=demo,
     )
-    return ControlPlane(app, registry, store, access, listening)
+    return ControlPlane(app, registry, store, telemetry, access, listening)
 
 
 def _restore(store: Store, registry: Registry, listening: Listening) -> None:
@@ -125,6 +139,9 @@ def create_app(
     frame_ancestors: tuple[str, ...] = (),
     notices: Callable[[], list[str]] = list,
     access: Access | None = None,
+    telemetry: Telemetry | None = None,
+    limits: heartbeat.Limits = heartbeat.LIMITS,
+    most_series: int = 2_000_000,
     hops: int = 0,
     base_path: str = "",
     demo: bool = False,
@@ -142,12 +159,13 @@ def create_app(
     Htmx(app)
     fleet = fleet or registry
     access = access or Access()
-    refusals: Counter[str] = Counter()
+    telemetry = telemetry or Telemetry()
+    timing.measure(app, telemetry)
     app.wsgi_app = Forwarding(app.wsgi_app, hops, base_path)  # type: ignore[method-assign]
-    guard.guard(app, access, refusals)
-    app.register_blueprint(login.blueprint(access, refusals))
+    guard.guard(app, access, telemetry.refused)
+    app.register_blueprint(login.blueprint(access, telemetry.refused))
     app.register_blueprint(admin.blueprint(registry))
-    app.register_blueprint(machines.blueprint(registry, interval_s, notices, refusals))
+    app.register_blueprint(machines.blueprint(registry, interval_s, notices, telemetry, limits, most_series))
     app.register_blueprint(pages.blueprint(fleet, notices))
     app.register_blueprint(fragments.blueprint(fleet, history, wall))
     _teach_templates(app, demo)

@@ -5,13 +5,9 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType, SimpleNamespace
-
-import waitress
-import waitress.server
+from types import SimpleNamespace
 
 from webapp import __version__
 from webapp.access import AccessUnusable, existing_key
@@ -20,16 +16,13 @@ from webapp.app import ControlPlane, build
 from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
 from webapp.embedding import EmbedLinks, link
-from webapp.heartbeat import LARGEST_BODY_BYTES
+from webapp.serving import CannotListen, Limits, Server, Tls
 from webapp.settings import SettingError, add_flags, resolve
 from webapp.store import StoreUnusable
-from webapp.views.rules import secret_file
+from webapp.telemetry import Gauge
+from webapp.views.rules import base_path, secret_file
 
 log = logging.getLogger("enginehouse")
-
-
-class CannotStart(Exception):
-    """One line that says why."""
 
 
 def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
@@ -53,7 +46,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.
             stream=sys.stderr,
         )
         return _COMMANDS[flags.command](settings, flags)
-    except (SettingError, StoreUnusable, AccessUnusable, CannotStart) as error:
+    except (SettingError, StoreUnusable, AccessUnusable, CannotListen) as error:
         print(f"enginehouse {flags.command}: {error}", file=sys.stderr)
         return 2
 
@@ -129,35 +122,24 @@ def _embed_link(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
 def _answer(plane: ControlPlane, settings: SimpleNamespace, ready: Callable[[str], None]) -> int:
     """Answer requests until SIGINT or SIGTERM; `ready` is told the address once it is bound."""
     host, port = settings.listen[0] or "0.0.0.0", settings.listen[1]
-    try:
-        server = waitress.server.create_server(
-            plane.app,
-            host=host,
-            port=port,
-            threads=settings.threads,
-            ident=None,
-            connection_limit=1000,
-            channel_timeout=60,
-            cleanup_interval=10,
-            max_request_body_size=2 * LARGEST_BODY_BYTES,
-            asyncore_use_poll=True,
-            clear_untrusted_proxy_headers=True,
-        )
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise CannotStart(f"cannot listen on {host}:{port}: {reason}") from error
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(0)
-
-    signal.signal(signal.SIGTERM, stop)
-    shown = f"[{host}]" if ":" in host else host
-    try:
-        ready(f"http://{shown}:{server.effective_port}")
-        server.run()  # returns on KeyboardInterrupt and SystemExit
-    except (KeyboardInterrupt, SystemExit):
-        server.close()
+    limits = Limits(
+        threads=max(1, settings.threads),
+        connections=max(20, settings.connections),
+        body_bytes=2 * settings.largest_body,
+        read_seconds=settings.read_timeout,
+    )
+    server = Server(plane.app, host, port, limits, tls=_tls(settings), closed=plane.telemetry.closed)
+    plane.telemetry.add(Gauge("enginehouse_connections", "Open connections.", lambda: float(server.connections)))
+    ready(server.url + base_path(settings))
+    server.run()
     return 0
+
+
+def _tls(settings: SimpleNamespace) -> Tls | None:
+    certificate, key = getattr(settings, "tls_certificate", None), getattr(settings, "tls_key", None)
+    if key and not certificate:
+        raise SettingError("tls_key: expected --tls-certificate too")
+    return Tls(certificate, key) if certificate else None
 
 
 _COMMANDS: dict[str, Callable[[SimpleNamespace, argparse.Namespace], int]] = {

@@ -55,7 +55,15 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "data_dir", default_data_dir(), PATH, "directory for what must survive a restart", ("up", "serve", "agent", "embed-link")
     ),
+    Setting("tls_certificate", None, PATH, "file with the certificate to speak TLS by, and those that signed it", ("serve",)),
+    Setting("tls_key", None, PATH, "file with its private key, if that is a file of its own", ("serve",)),
     Setting("threads", 8, COUNT, "requests answered at the same time", _SERVERS),
+    Setting("connections", 1000, COUNT, "open connections; beyond, the one that waits longest makes room", _SERVERS),
+    Setting("read_timeout", 20.0, SECONDS, "seconds that a client may take to send a request", _SERVERS),
+    Setting("largest_body", 1024 * 1024, COUNT, "bytes of a heartbeat, as sent and once expanded", _SERVERS),
+    Setting("most_nodes", 20_000, COUNT, "nodes in the fleet; a new one is refused beyond, unless one is gone", _SERVERS),
+    Setting("most_engines", 256, COUNT, "engines of a node; the rest of a heartbeat's are left out", _SERVERS),
+    Setting("most_series", 2_000_000, COUNT, "series on /metrics; nodes beyond are left out and counted", _SERVERS),
     Setting("keep_hours", 24.0, HOURS, "hours of samples that the embedded history keeps; at least 6", _SERVERS),
     Setting("forget_after_hours", 168.0, HOURS, "hours after which a silent node is forgotten", _SERVERS),
     Setting(

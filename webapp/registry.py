@@ -239,6 +239,10 @@ class Registry:
             self._drop(name)
         return names
 
+    @property
+    def count(self) -> int:
+        return len(self._records)
+
     def nodes(self) -> list[Node]:
         now = self._clock()
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,8 +14,9 @@ from flask import Blueprint, Request, Response, g, jsonify, request
 from flask.typing import ResponseReturnValue
 
 from webapp import __version__, exposition, fingerprint, heartbeat, zipapp
-from webapp.heartbeat import LARGEST_BODY_BYTES, HeartbeatRefused
+from webapp.heartbeat import LIMITS, HeartbeatRefused, Limits
 from webapp.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
+from webapp.telemetry import Gauge, Telemetry
 
 
 class PackedAgent(NamedTuple):
@@ -35,22 +37,31 @@ class BodyTooLarge(Exception):
     """More bytes than are taken, as sent or once expanded."""
 
 
-def blueprint(registry: Registry, interval_s: float, problems: Callable[[], Sequence[str]], refusals: Counter[str]) -> Blueprint:
+def blueprint(
+    registry: Registry,
+    interval_s: float,
+    problems: Callable[[], Sequence[str]],
+    telemetry: Telemetry,
+    limits: Limits = LIMITS,
+    most_series: int = 2_000_000,
+) -> Blueprint:
     """`interval_s`: seconds between heartbeats that agents are asked for. `problems`: what is wrong here, in sentences."""
     machines = Blueprint("machines", __name__)
-    counters = (
+    left_out: Counter[str] = Counter()
+    telemetry.add(
         exposition.Counters("enginehouse_heartbeats_total", "Heartbeats received.", "outcome", registry.heartbeats),
-        exposition.Counters("enginehouse_refused_requests_total", "Requests that were not let in.", "reason", refusals),
         exposition.Counters("enginehouse_rejected_fields_total", "Fields of heartbeats left out.", "field", registry.rejections),
+        Gauge("enginehouse_nodes", "Nodes that are known.", lambda: float(registry.count)),
+        Gauge("enginehouse_metrics_left_out_nodes", "Nodes left out of /metrics.", lambda: float(left_out["now"])),
     )
 
     @machines.post("/v1/nodes/heartbeat")
     def beat() -> ResponseReturnValue:
         arrived = registry.now()
         try:
-            reading = heartbeat.read(_body(request))
+            reading = heartbeat.read(_body(request, limits.body_bytes), limits)
             if g.agent_node and g.agent_node != reading.measurement.node:
-                refusals["other_node"] += 1
+                telemetry.refused["other_node"] += 1
                 return _refused(403, "other_node", f"this token is for node {g.agent_node!r} only", field="node")
             outcome = registry.accept(reading, source=request.remote_addr or "", arrived=arrived)
         except BodyTooLarge as error:
@@ -70,8 +81,13 @@ def blueprint(registry: Registry, interval_s: float, problems: Callable[[], Sequ
 
     @machines.get("/metrics")
     def metrics() -> ResponseReturnValue:
+        started = time.perf_counter()
         openmetrics = "application/openmetrics-text" in request.headers.get("Accept", "")
-        body = exposition.text(registry.nodes(), counters, openmetrics=openmetrics)
+        nodes = registry.nodes()
+        shown = exposition.within(nodes, most_series)
+        left_out["now"] = len(nodes) - len(shown)
+        body = exposition.text(shown, telemetry.families, openmetrics=openmetrics)
+        telemetry.scrape_s = time.perf_counter() - started
         return Response(body, content_type=exposition.OPENMETRICS if openmetrics else exposition.TEXT)
 
     @machines.get("/agent.pyz")
@@ -86,9 +102,7 @@ def blueprint(registry: Registry, interval_s: float, problems: Callable[[], Sequ
         """Anyone may ask whether it is there; what it knows is for those who may read."""
         if g.caller.role == "nobody" or g.caller.path:
             return jsonify(ok=True, version=__version__, build=fingerprint.build())
-        return jsonify(
-            ok=True, version=__version__, build=fingerprint.build(), nodes=len(registry.nodes()), problems=list(problems())
-        )
+        return jsonify(ok=True, version=__version__, build=fingerprint.build(), nodes=registry.count, problems=list(problems()))
 
     return machines
 
@@ -97,27 +111,27 @@ def _refused(code: int, error: str, message: str, **more: str) -> ResponseReturn
     return jsonify(ok=False, error=error, message=message, **more), code
 
 
-def _body(message: Request) -> bytes:
+def _body(message: Request, most: int) -> bytes:
     """The body, expanded if it is gzip. Raises BodyTooLarge, HeartbeatRefused."""
-    if (message.content_length or 0) > LARGEST_BODY_BYTES:
-        raise BodyTooLarge(f"the body has {message.content_length} bytes; at most {LARGEST_BODY_BYTES} are taken")
-    body = message.stream.read(LARGEST_BODY_BYTES + 1)
+    if (message.content_length or 0) > most:
+        raise BodyTooLarge(f"the body has {message.content_length} bytes; at most {most} are taken")
+    body = message.stream.read(most + 1)
     encoding = message.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding in ("gzip", "x-gzip"):
-        body = _expanded(body)
+        body = _expanded(body, most)
     elif encoding != "identity":
         raise HeartbeatRefused(f"Content-Encoding: expected gzip or none, got {encoding[:40]!r}")
-    if len(body) > LARGEST_BODY_BYTES:
-        raise BodyTooLarge(f"the body has more than {LARGEST_BODY_BYTES} bytes")
+    if len(body) > most:
+        raise BodyTooLarge(f"the body has more than {most} bytes")
     return body
 
 
-def _expanded(body: bytes) -> bytes:
+def _expanded(body: bytes, most: int) -> bytes:
     expander = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
-        expanded = expander.decompress(body, LARGEST_BODY_BYTES + 1)
+        expanded = expander.decompress(body, most + 1)
     except zlib.error as error:
         raise HeartbeatRefused(f"the body is not gzip: {error}") from error
-    if not expander.eof and len(expanded) <= LARGEST_BODY_BYTES:
+    if not expander.eof and len(expanded) <= most:
         raise HeartbeatRefused("the gzip body is cut off")
     return expanded
