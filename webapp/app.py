@@ -118,7 +118,10 @@ def _restore(store: Store, registry: Registry, listening: Listening) -> None:
     """The nodes known before this start; the time without a control plane counts against none of them."""
     now = time.time()
     gaps = [(start, end) for start, end, _ in store.unheard(now - store.keep_seconds, now)]
-    for known in store.nodes():
+    nodes = store.nodes()
+    if nodes and gaps and gaps[-1][1] > now - 5:
+        listening.began_after(gaps[-1][1] - gaps[-1][0])
+    for known in nodes:
         registry.restore(
             known.measurement,
             silent_s=known.silent_s,
@@ -126,8 +129,6 @@ def _restore(store: Store, registry: Registry, listening: Listening) -> None:
             first_heard_at=known.first_heard_at,
             unheard_s=min(known.silent_s, sum(max(0.0, end - max(start, known.heard_at)) for start, end in gaps)),
         )
-    if registry.nodes() and gaps:
-        listening.began_after(gaps[-1][1] - gaps[-1][0])
 
 
 def create_app(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 
-from webapp import __version__
+from webapp import __version__, logs
 from webapp.access import AccessUnusable, existing_key
 from webapp.agent.command import main as agent_main
 from webapp.app import ControlPlane, build
@@ -21,8 +20,6 @@ from webapp.settings import SettingError, add_flags, resolve
 from webapp.store import StoreUnusable
 from webapp.telemetry import Gauge
 from webapp.views.rules import base_path, secret_file
-
-log = logging.getLogger("enginehouse")
 
 
 def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
@@ -40,11 +37,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.
     flags = parser.parse_args(argv)
     try:
         settings = resolve(settings_of(flags.command), flags, environment)
-        logging.basicConfig(
-            level=getattr(settings, "log_level", "info").upper(),
-            format="%(asctime)s %(levelname)s %(message)s",
-            stream=sys.stderr,
-        )
+        logs.start(settings.log_level, settings.log_format)
         return _COMMANDS[flags.command](settings, flags)
     except (SettingError, StoreUnusable, AccessUnusable, CannotListen) as error:
         print(f"enginehouse {flags.command}: {error}", file=sys.stderr)

@@ -49,6 +49,13 @@ _PLANES = ("up", "serve")
 SETTINGS: tuple[Setting, ...] = (
     Setting("config", None, PATH, "TOML file with any of these settings", ("up", "serve", "agent", "embed-link")),
     Setting("log_level", "info", choice("debug", "info", "warning", "error"), "how much is logged", tuple(COMMANDS)),
+    Setting(
+        "log_format",
+        "text",
+        choice("text", "json"),
+        "how it is logged: a line of text or a JSON object an event",
+        tuple(COMMANDS),
+    ),
     # the control plane and the dashboard
     Setting("listen", ("127.0.0.1", 8765), ADDRESS, "address to serve on; [::1]:8765 for IPv6", _SERVERS),
     Setting("allow_anonymous", False, SWITCH, "listen on an address that others reach, without asking who they are", _SERVERS),
@@ -107,6 +114,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("server", (), URL, "control plane to report to; may be given more than once", ("agent",), many=True),
     Setting("node", None, TEXT, "name of this node (default: its host name)", _AGENTS),
     Setting("token_file", None, PATH, "file with the token that the control plane asks of agents", ("agent",)),
+    Setting("ca_file", None, PATH, "file with the authorities that may sign the control plane's certificate", ("agent",)),
     Setting("interval", None, SECONDS, "seconds between heartbeats, 1 to 20; none: as the control plane asks", _AGENTS),
     Setting("once", False, SWITCH, "send one heartbeat and stop", ("agent",)),
     Setting("install", False, SWITCH, "keep the agent running as a systemd service with these settings", ("agent",)),

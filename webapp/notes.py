@@ -59,7 +59,7 @@ class Notes:
             return {}
         except OSError as error:
             log.error("%s: cannot be read: %s", self._path, error.strerror)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             log.error("%s: not a file of notes (%s); it is set aside", self._path, error)
             try:
                 self._path.replace(self._path.with_suffix(".corrupt"))

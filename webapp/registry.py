@@ -76,6 +76,7 @@ class Registry:
         self._lock = threading.Lock()
         self._records: dict[str, Record] = {}
         self._forgotten: dict[str, float] = {}
+        self._none_gone_before = float("-inf")
         #: Heartbeats by outcome, and fields left out by path.
         self.heartbeats: Counter[str] = Counter()
         self.rejections: Counter[str] = Counter()
@@ -132,8 +133,11 @@ class Registry:
     def _make_room(self, now: float) -> None:
         if len(self._records) < self._most_nodes:
             return
-        oldest = min(self._records.values(), key=lambda record: record.heard)
-        if self._silence(oldest, now) <= GONE_AFTER_SECONDS:
+        oldest = None
+        if now >= self._none_gone_before:  # else a flood of new names would have it searched each time
+            oldest = min(self._records.values(), key=lambda record: record.heard)
+            self._none_gone_before = now + GONE_AFTER_SECONDS - self._silence(oldest, now)
+        if oldest is None or self._silence(oldest, now) <= GONE_AFTER_SECONDS:
             self.heartbeats["full"] += 1
             raise FleetFull(f"{self._most_nodes} nodes are known and none is gone; no room for one more")
         del self._records[oldest.name]
