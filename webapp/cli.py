@@ -135,11 +135,18 @@ def _tls(settings: SimpleNamespace) -> Tls | None:
     return Tls(certificate, key) if certificate else None
 
 
+def _doctor(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
+    from webapp import doctor
+
+    return doctor.report(settings, sys.stdout.write)
+
+
 _COMMANDS: dict[str, Callable[[SimpleNamespace, argparse.Namespace], int]] = {
     "up": _up,
     "serve": _serve,
     "demo": _demo,
     "embed-link": _embed_link,
+    "doctor": _doctor,
 }
 
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "serve": "run the control plane and the dashboard",
     "agent": "measure this machine and report to a control plane",
     "demo": "show a made-up fleet",
+    "doctor": "look for what is wrong on the way from this node to the pages, and say what helps",
     "embed-link": "print a signed link that opens one page without signing in",
 }
 
@@ -47,7 +48,7 @@ _AGENTS = ("up", "agent")
 _PLANES = ("up", "serve")
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("config", None, PATH, "TOML file with any of these settings", ("up", "serve", "agent", "embed-link")),
+    Setting("config", None, PATH, "TOML file with any of these settings", ("up", "serve", "agent", "doctor", "embed-link")),
     Setting("log_level", "info", choice("debug", "info", "warning", "error"), "how much is logged", tuple(COMMANDS)),
     Setting(
         "log_format",
@@ -60,7 +61,11 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("listen", ("127.0.0.1", 8765), ADDRESS, "address to serve on; [::1]:8765 for IPv6", _SERVERS),
     Setting("allow_anonymous", False, SWITCH, "listen on an address that others reach, without asking who they are", _SERVERS),
     Setting(
-        "data_dir", default_data_dir(), PATH, "directory for what must survive a restart", ("up", "serve", "agent", "embed-link")
+        "data_dir",
+        default_data_dir(),
+        PATH,
+        "directory for what must survive a restart",
+        ("up", "serve", "agent", "doctor", "embed-link"),
     ),
     Setting("tls_certificate", None, PATH, "file with the certificate to speak TLS by, and those that signed it", ("serve",)),
     Setting("tls_key", None, PATH, "file with its private key, if that is a file of its own", ("serve",)),
@@ -111,14 +116,16 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("expires", 12 * 3600.0, DURATION, "how long it opens it, such as 12h or 7d", ("embed-link",)),
     Setting("base_url", "http://127.0.0.1:8765", URL, "address of the control plane as its readers see it", ("embed-link",)),
     # the agent
-    Setting("server", (), URL, "control plane to report to; may be given more than once", ("agent",), many=True),
+    Setting("server", (), URL, "control plane to report to; may be given more than once", ("agent", "doctor"), many=True),
     Setting("node", None, TEXT, "name of this node (default: its host name)", _AGENTS),
-    Setting("token_file", None, PATH, "file with the token that the control plane asks of agents", ("agent",)),
-    Setting("ca_file", None, PATH, "file with the authorities that may sign the control plane's certificate", ("agent",)),
+    Setting("token_file", None, PATH, "file with the token that the control plane asks of agents", ("agent", "doctor")),
+    Setting(
+        "ca_file", None, PATH, "file with the authorities that may sign the control plane's certificate", ("agent", "doctor")
+    ),
     Setting("interval", None, SECONDS, "seconds between heartbeats, 1 to 20; none: as the control plane asks", _AGENTS),
     Setting("once", False, SWITCH, "send one heartbeat and stop", ("agent",)),
     Setting("install", False, SWITCH, "keep the agent running as a systemd service with these settings", ("agent",)),
-    Setting("proc", Path("/proc"), PATH, "where the kernel's process file system is", _AGENTS),
+    Setting("proc", Path("/proc"), PATH, "where the kernel's process file system is", (*_AGENTS, "doctor")),
     Setting("sys", Path("/sys"), PATH, "where the kernel's device file system is", _AGENTS),
     Setting("discover", True, SWITCH, "find engines by their command lines", _AGENTS),
     Setting(
