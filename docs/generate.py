@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
-from webapp import measurement
 from webapp.config import COMMANDS, SETTINGS
 from webapp.metrics import CHARTS, HEARTBEAT_AGE, METRICS, UP, Metric
 
@@ -15,7 +13,7 @@ DOCS = Path(__file__).parent
 def metrics_page() -> str:
     """One row a metric, from `webapp/metrics.py` and `webapp/measurement.py`."""
     rows = "\n".join(
-        f"| `{metric.name}{_labels(metric)}` | {metric.unit or '0 or 1'} | {metric.help} | {_source(metric)} |"
+        f"| `{metric.name}{_labels(metric)}` | {metric.unit or '0 or 1'} | {metric.help} | {metric.source.replace('|', chr(92) + '|')} |"
         for metric in METRICS
     )
     charts = "\n".join(f"| {chart.title} | {', '.join(f'`{name}`' for name in chart.families)} |" for chart in CHARTS)
@@ -39,21 +37,14 @@ minute old is left out. An engine is called by its historical name, shard.
 ## The control plane itself
 
 `enginehouse_heartbeats_total{{outcome}}` counts heartbeats by what became of them, `enginehouse_rejected_fields_total{{field}}` the fields that
-could not be used.
+could not be used, `enginehouse_instance_messages_total{{outcome}}` messages of engines that register themselves.
+`llmgw_instance_up{{instance_id,node}}` is 1 for such an engine while it was heard within `--instance-ttl-s`, else 0.
 """
 
 
 def _labels(metric: Metric) -> str:
     written = [f'{label}="{value}"' for label, value in metric.fixed] + [label for label, _ in metric.labels]
     return "{" + ", ".join(written) + "}" if written else ""
-
-
-def _source(metric: Metric) -> str:
-    owner: type = measurement.Measurement
-    *steps, last = ([metric.each] if metric.each else []) + metric.path.split(".")
-    for step in steps:
-        owner = next(item for item in dataclasses.fields(owner) if item.name == step).metadata["kind"].of
-    return str(next(item for item in dataclasses.fields(owner) if item.name == last).metadata["kind"].source).replace("|", "\\|")
 
 
 def configuration_page() -> str:

@@ -107,7 +107,7 @@ def test_filter_order_and_state_stand_in_the_address_and_come_back_from_it(page,
     page.reload()
     expect(rows).to_have_text(["n2", "n0"])
     expect(page.get_by_role("searchbox")).to_have_value("b0")
-    expect(page.locator(".toggles input:checked")).to_have_count(1)
+    expect(page.locator("input[name=state]:checked")).to_have_count(1)
 
 
 def test_charts_are_drawn_a_silence_is_a_gap_and_a_zoom_survives_refreshes(page, url, registry, store, wall, beat):

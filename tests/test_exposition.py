@@ -127,7 +127,9 @@ def test_whatever_a_node_reports_reads_back_from_its_exposition(measurement: Mea
     rows = {(row.name, row.fixed): row for row in METRICS}
     for family in parse(text):
         for sample in family.samples:
-            fixed = tuple((label, value) for label, value in sample.labels.items() if label in ("window", "resource", "kind"))
+            fixed = tuple(
+                (label, value) for label, value in sample.labels.items() if label in ("window", "resource", "kind", "state")
+            )
             if row := rows.get((sample.name, fixed)):
                 row.put(message, sample.labels, sample.value, 1_796_000_000.0)
     back = heartbeat.from_mapping(message).measurement

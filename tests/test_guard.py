@@ -21,6 +21,10 @@ AGENT, VIEWER, ADMIN = "agent-token-00001", "viewer-token-0001", "admin-token-00
 #: A path of each route that needs one of its own here.
 PATHS = {
     "machines.beat": "/v1/nodes/heartbeat",
+    "instance_api.register": "/v1/instance/register",
+    "instance_api.beat": "/v1/instance/heartbeat",
+    "instance_api.report": "/v1/instance/resource_snapshot",
+    "instance_api.unregister": "/v1/instance/unregister",
     "admin.forget": "/admin/forget",
     "admin.note": "/admin/note",
     "admin.hand_over": "/admin/name",
@@ -64,6 +68,7 @@ def test_each_route_lets_in_whom_it_is_for(site, beat, measurement, endpoint, cr
     """The whole table: a route and a caller; nobody gets in by another's token."""
     beat("cpu-07")
     client = site(agents=True, viewers=True, admins=True)
+    client.post("/v1/instance/register", json={"host": "cpu-07", "port": 8000}, headers=bearer(AGENT))
     kind, who, path = ROUTES[endpoint]
     path = path or PATHS[endpoint]
     headers = bearer({"agent": AGENT, "viewer": VIEWER, "admin": ADMIN}[credential]) if credential != "none" else {}
@@ -71,6 +76,8 @@ def test_each_route_lets_in_whom_it_is_for(site, beat, measurement, endpoint, cr
         headers |= HTMX
     if endpoint == "machines.beat":
         answer = client.post(path, data=heartbeat.write(measurement), headers=headers)
+    elif who == "agent":
+        answer = client.post(path, json={"instance_id": "a", "host": "cpu-07", "port": 8000}, headers=headers)
     elif kind == "form":
         answer = client.post(path, data={"node": "nobody", "form_token": form_token(client, headers)}, headers=headers)
     else:
@@ -189,7 +196,7 @@ def test_a_token_for_one_node_reports_for_no_other(site, measurement):
 def test_health_tells_strangers_nothing_but_that_it_is_there(site, beat):
     beat("cpu-07")
     client = site(viewers=True)
-    assert set(client.get("/healthz").json) == {"ok", "version", "build"}
+    assert set(client.get("/healthz").json) == {"ok", "version", "build", "ttl_s"}
     assert client.get("/healthz", headers=bearer(VIEWER)).json["nodes"] == 1
 
 

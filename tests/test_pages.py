@@ -29,9 +29,27 @@ ROUTES = {
     "pages.node": ("page", "viewer", "/nodes/cpu-07"),
     "pages.nodes": ("page", "viewer", "/nodes/"),
     "pages.add": ("page", "viewer", "/add"),
+    "pages.embed_check": ("page", "viewer", "/embed/check"),
     "fragments.cluster": ("fragment", "viewer", "/fragments/cluster"),
     "fragments.node": ("fragment", "viewer", "/fragments/node/cpu-07"),
+    "fragments.about": ("fragment", "viewer", "/fragments/about/cpu"),
     "fragments.charts": ("fragment", "viewer", "/fragments/charts/cpu-07"),
+    "instances.index": ("page", "viewer", "/instances"),
+    "instances.page": ("page", "viewer", "/instances/hp_cpu-07:8000"),
+    "instances.index_fragment": ("fragment", "viewer", "/fragments/instances"),
+    "instances.fragment": ("fragment", "viewer", "/fragments/instance/hp_cpu-07:8000"),
+    "placement.page": ("page", "viewer", "/placement"),
+    "placement.ask": ("machine", "viewer", "/v1/placement"),
+    "instance_api.register": ("machine", "agent", None),
+    "instance_api.beat": ("machine", "agent", None),
+    "instance_api.report": ("machine", "agent", None),
+    "instance_api.unregister": ("machine", "agent", None),
+    "instance_api.list_all": ("machine", "viewer", "/v1/instance/list"),
+    "instance_api.instance_resources": ("machine", "viewer", "/debug/instance_resources"),
+    "instance_api.instance_loads": ("machine", "viewer", "/debug/instance_loads"),
+    "instance_api.status": ("machine", "viewer", "/debug/status"),
+    "instance_api.whole_pool": ("machine", "viewer", "/debug/pool_resource"),
+    "instance_api.sources": ("machine", "viewer", "/debug/pool_resource_sources"),
     "login.form": ("page", "anyone", None),
     "login.sign_in": ("form", "anyone", None),
     "login.sign_out": ("form", "anyone", None),
@@ -86,6 +104,7 @@ def test_every_route_answers_in_its_format(client, beat, endpoint, fleet):
     kind, _, path = ROUTES[endpoint]
     if fleet == "one node":
         beat("cpu-07")
+        client.post("/v1/instance/register", json={"host": "cpu-07", "port": 8000})
     answer = client.get(path, headers=HTMX if kind == "fragment" else {}, buffered=True)
     known = fleet == "one node" or "cpu-07" not in path
     assert answer.status_code == (302 if path == "/nodes/" else 200 if known else 404)
@@ -94,7 +113,7 @@ def test_every_route_answers_in_its_format(client, beat, endpoint, fleet):
         "/healthz": "application/json",
         "/agent.pyz": "application/zip",
         "/static/icon.svg": "image/svg+xml",
-    }.get(path, "text/html")
+    }.get(path, "application/json" if path.startswith(("/v1/", "/debug/")) else "text/html")
     assert "frame-ancestors 'self'" in answer.headers["Content-Security-Policy"]
     assert "unsafe-eval" not in answer.headers["Content-Security-Policy"]
     assert "script-src 'self';" in answer.headers["Content-Security-Policy"]
@@ -225,6 +244,34 @@ TAGS = {tag for path in TEMPLATES.rglob("*.html") for tag in re.findall(r"<([a-z
 }
 
 
+def test_an_embedded_page_has_no_navigation_and_keeps_its_ways_on_every_link(client, beat):
+    beat("cpu-07", host=Host(labels={"rack": "b2"}))
+    for path in ("/?embed=1&theme=dark&refresh=30&sort=cpu", "/nodes/cpu-07?embed=1&theme=dark&refresh=30"):
+        page = Page(client.get(path).text)
+        assert not page.all("nav") or all("Pages" not in (nav.get("aria-label") or "") for nav in page.all("nav"))
+        links = [a["href"] for a in page.all("a") if a["href"].startswith("/") and "#" not in a["href"]]
+        assert links
+        assert all("embed=1" in link and "theme=dark" in link and link.count("?") == 1 for link in links)
+        blocks = [s for s in page.all("section") if "hx-get" in s]
+        assert all("every 30s" in block["hx-trigger"] for block in blocks)
+    assert "embed" not in Page(client.get("/?sort=cpu").text).all("a")[3]["href"]
+
+
+@pytest.mark.parametrize(("asked", "every"), [("1", 5), ("30", 30), ("9999", 300), ("-3", 5), ("x", 5), ("٣", 5), ("", 5)])
+def test_refresh_is_never_faster_than_usual(client, asked, every):
+    section = next(s for s in Page(client.get(f"/?embed=1&refresh={asked}").text).all("section") if s.get("id") == "cluster")
+    assert section["data-block"] == str(every)
+
+
+def test_who_may_frame_is_on_every_answer_errors_and_assets_included(registry, history):
+    """T130"""
+    client = create_app(registry, history, frame_ancestors=("https://portal.example",)).test_client()
+    for path in ("/", "/nothing", "/metrics", "/static/icon.svg", "/v1/nothing"):
+        answer = client.get(path, buffered=True)
+        assert "frame-ancestors 'self' https://portal.example" in answer.headers["Content-Security-Policy"]
+        assert "X-Frame-Options" not in answer.headers
+
+
 def test_a_name_conflict_is_shown_on_row_and_page(client, beat):
     beat("gpu01", agent="a")
     with pytest.raises(Exception, match="reported by agent a"):
@@ -258,6 +305,13 @@ def test_an_engine_that_does_not_tell_its_queue_is_not_an_empty_queue(client, be
     html = client.get("/nodes/n1").text
     assert html.count('title="metrics: 501, start with --metrics"') == 3
     assert "told by 1 of 2 engines" in " ".join(Page(client.get("/").text).text.split())
+
+
+def test_an_engine_without_a_model_stands_beside_one_with(client, beat):
+    beat("n1", engines=(Engine(id="a", model="m"), Engine(id="b"), Engine(id="c", model="m")))
+    text = " ".join(Page(client.get("/").text).text.split())
+    assert "m ×2" in text
+    assert "1 engine without a model" in text
 
 
 def test_a_history_that_is_away_is_an_answer_in_the_charts_and_holds_nothing_up(registry, beat, wall):

@@ -10,11 +10,13 @@ from types import SimpleNamespace
 
 from webapp import __version__, logs
 from webapp.access import AccessUnusable, existing_key
-from webapp.agent.command import main as agent_main
-from webapp.app import ControlPlane, build
+from webapp.agent.__main__ import COMMANDS as NODE_COMMANDS
+from webapp.agent.__main__ import main as node_main
 from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
+from webapp.control_plane import ControlPlane
 from webapp.embedding import EmbedLinks, link
+from webapp.managed_prometheus import CannotManage, ManagedPrometheus
 from webapp.serving import CannotListen, Limits, Server, Tls
 from webapp.settings import SettingError, add_flags, resolve
 from webapp.store import StoreUnusable
@@ -25,8 +27,8 @@ from webapp.views.rules import base_path, secret_file
 def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
     """Run a command; its exit code: 2 for a setting or a machine that can't be used."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    if argv[:1] == ["agent"]:
-        return agent_main(argv[1:], environment)
+    if argv and argv[0] in NODE_COMMANDS:
+        return node_main(argv, environment)
     parser = argparse.ArgumentParser(
         prog="enginehouse", description="How busy each node of an LLM fleet is, and which engine makes it so."
     )
@@ -39,19 +41,20 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.
         settings = resolve(settings_of(flags.command), flags, environment)
         logs.start(settings.log_level, settings.log_format)
         return _COMMANDS[flags.command](settings, flags)
-    except (SettingError, StoreUnusable, AccessUnusable, CannotListen) as error:
+    except (SettingError, StoreUnusable, AccessUnusable, CannotListen, CannotManage) as error:
         print(f"enginehouse {flags.command}: {error}", file=sys.stderr)
         return 2
 
 
 def _serve(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
-    with build(settings) as plane:
+    with ControlPlane(settings) as plane:
         return _answer(plane, settings, lambda url: print(f"Enginehouse is at {url}", flush=True))
 
 
 def _up(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
-    with build(settings) as plane:
-        children: list[Child] = []
+    prometheus = ManagedPrometheus(settings.data_dir) if settings.with_prometheus else None
+    with ControlPlane(settings, prometheus=prometheus) as plane:
+        children: list[Child | ManagedPrometheus] = []
 
         def ready(url: str) -> None:
             # A child of its own, that reports over HTTP exactly as a remote agent does.
@@ -59,6 +62,9 @@ def _up(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
             agent = Child("the agent", command)
             agent.start()
             children.append(agent)
+            if prometheus is not None:
+                prometheus.start(url.removeprefix("http://"))
+                children.append(prometheus)
             print(f"Enginehouse is at {url}\nThis machine's first numbers appear within seconds. Ctrl-C stops it.", flush=True)
 
         try:
@@ -72,9 +78,10 @@ def _demo(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
     from webapp.demo import Demo
 
     settings.data_dir = None  # made-up numbers are never kept
-    with build(settings, demo=True) as plane:
+    with ControlPlane(settings, demo=True) as plane:
         fleet = Demo(settings.nodes)
-        fleet.fill_past(plane.store, plane.registry)
+        plane.fill(fleet.past())
+        fleet.restore_silent(plane.registry)
 
         def ready(url: str) -> None:
             fleet.start(url)
@@ -98,6 +105,12 @@ def _agent_flags(flags: argparse.Namespace) -> list[str]:
         else:
             given += [setting.flag, str(value)]
     return given
+
+
+def _doctor(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
+    from webapp import doctor
+
+    return doctor.report(settings, sys.stdout.write)
 
 
 def _embed_link(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
@@ -135,18 +148,12 @@ def _tls(settings: SimpleNamespace) -> Tls | None:
     return Tls(certificate, key) if certificate else None
 
 
-def _doctor(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
-    from webapp import doctor
-
-    return doctor.report(settings, sys.stdout.write)
-
-
 _COMMANDS: dict[str, Callable[[SimpleNamespace, argparse.Namespace], int]] = {
     "up": _up,
     "serve": _serve,
     "demo": _demo,
-    "embed-link": _embed_link,
     "doctor": _doctor,
+    "embed-link": _embed_link,
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from webapp import formats, gauges
+from webapp.alerts import Alert
 from webapp.gauges import Gauge, Level
 from webapp.nodes import Node
 
@@ -19,10 +20,20 @@ class Concern:
     text: str
 
 
-def of(nodes: Sequence[Node]) -> list[Concern]:
-    """Every concern: critical before warning, then by node."""
+def of(nodes: Sequence[Node], alerts: Sequence[Alert] = ()) -> list[Concern]:
+    """Every concern: critical before warning, then by node. `alerts` fire in the Prometheus that is in use."""
     found = [concern for node in nodes for concern in _of_node(node)]
+    names = {node.name for node in nodes}
+    found += [Concern(alert.node, _level(alert), f"alert {_said(alert)}") for alert in alerts if alert.node in names]
     return sorted(found, key=lambda concern: (concern.level != "critical", concern.node))
+
+
+def _level(alert: Alert) -> Level:
+    return "warning" if alert.severity in ("warning", "info", "none") else "critical"
+
+
+def _said(alert: Alert) -> str:
+    return f"{alert.name} ({alert.engine})" if alert.engine else alert.name
 
 
 def _of_node(node: Node) -> Iterator[Concern]:
@@ -45,5 +56,7 @@ def _of_node(node: Node) -> Iterator[Concern]:
     for engine in numbers.engines:
         if engine.state == "orphaned":
             yield Concern(node.name, "critical", f"engine {engine.id} is orphaned")
+        elif engine.state == "silent":
+            yield Concern(node.name, "warning", f"engine {engine.id} is registered but not heard")
         elif engine.state == "dead":
             yield Concern(node.name, "critical", f"engine {engine.id} is dead")

@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 from webapp import __version__, heartbeat
 from webapp.measurement import Agent, Disk, Engine, Gpu, Host, Load, Measurement, Network, Pressure, Process, Requests
 from webapp.registry import Registry
-from webapp.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -69,21 +68,21 @@ class Demo:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def fill_past(self, store: Store, registry: Registry) -> None:
-        """The hour before now, and the nodes that fell silent in it."""
+    def past(self) -> Iterator[tuple[Measurement, float]]:
+        """What each node reported in the hour before now, with the Unix times."""
         now = time.time()
-        store.fill(self._past(now))
-        for number in range(self._count):
-            if silence := self._silence.get(number, 0.0):
-                last = now - silence
-                registry.restore(node(number, last), silent_s=silence, heard_at=last, first_heard_at=now - 40 * 86400)
-
-    def _past(self, now: float) -> Iterator[tuple[Measurement, float]]:
+        step = PAST_STEP_SECONDS if self._count <= 100 else 60.0
         for number in range(self._count):
             moment = now - PAST_SECONDS
             while moment <= now - self._silence.get(number, 0.0):
                 yield node(number, moment), moment
-                moment += PAST_STEP_SECONDS
+                moment += step
+
+    def restore_silent(self, registry: Registry) -> None:
+        """The nodes that fell silent in that hour."""
+        for number, silence in self._silence.items():
+            last = time.time() - silence
+            registry.restore(node(number, last), silent_s=silence, heard_at=last, first_heard_at=last - 40 * 86400)
 
     def start(self, url: str) -> None:
         """Send heartbeats to the control plane at `url` until `stop`."""

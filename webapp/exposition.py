@@ -8,7 +8,7 @@ https://prometheus.io/docs/instrumenting/exposition_formats/
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Protocol
 
@@ -90,9 +90,22 @@ def _contact(row: Contact, nodes: Sequence[Node]) -> str:
 
 
 class Family(Protocol):
-    """Something of our own that stands on /metrics."""
+    """Series that aren't a node's."""
 
     def text(self, openmetrics: bool) -> str: ...
+
+
+class Gauges:
+    """One family of series whose values are told at each scrape; nothing at all while there are none."""
+
+    def __init__(self, name: str, help: str, series: Callable[[], Iterable[tuple[Labels, float]]]) -> None:
+        self._name = name
+        self._help = help
+        self._series = series
+
+    def text(self, openmetrics: bool) -> str:
+        lines = "".join(_series(self._name, labels, value) for labels, value in self._series())
+        return head(self._name, self._help, "gauge") + lines if lines else ""
 
 
 class Counters:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -34,11 +35,23 @@ class Metric:
     over_time: OverTime = "mean"
     #: The field holds "so many seconds ago"; the metric is the Unix time of that moment.
     ago: bool = False
+    #: Field and text that a sample of 1 stands for, where the path leads to a property.
+    stands_for: tuple[str, str] | tuple[()] = ()
 
     @property
     def key(self) -> tuple[str, Labels]:
         """Tells rows apart: rows of one family differ in what they fix."""
         return self.name, self.fixed
+
+    @property
+    def source(self) -> str:
+        """Where the value is read, as its field says."""
+        owner: type = Measurement
+        path = self.stands_for[0] if self.stands_for else self.path
+        *steps, last = ([self.each] if self.each else []) + path.split(".")
+        for step in steps:
+            owner = _kind(owner, step).of
+        return str(_kind(owner, last).source)
 
     def read(self, measurement: Measurement, measured_at: float) -> Iterator[tuple[Labels, float]]:
         """Labels and value of each series that the measurement has; `measured_at` is a Unix time."""
@@ -64,10 +77,19 @@ class Metric:
             if not part:
                 part.update(wanted)
                 items.append(part)
+        if self.stands_for:
+            if value == 1:
+                field, text = self.stands_for
+                part[field] = text
+            return
         *steps, last = self.path.split(".")
         for step in steps:
             part = part.setdefault(step, {})
         part[last] = measured_at - value if self.ago else value
+
+
+def _kind(owner: type, field: str) -> Any:
+    return next(item for item in dataclasses.fields(owner) if item.name == field).metadata["kind"]
 
 
 def _label(value: Any) -> str:

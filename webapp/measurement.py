@@ -153,7 +153,10 @@ class Engine:
     id: str | None = text("the agent's settings, or made from kind, model and port")
     model: str | None = text("the engine's command line or the agent's settings")
     kind: str | None = text("the table of engine kinds", 64)
-    state: str | None = text("running, orphaned (its leader is gone) or dead (only zombies, or declared and not there)", 16)
+    state: str | None = text(
+        "running, orphaned (leader is gone), dead (only zombies, or declared and not there), silent (registered, not heard)",
+        16,
+    )
     declared: bool | None = flag("the agent's settings name this engine")
     unit: str | None = text("cgroup: systemd unit or container", 300)
     membership: str | None = text("how its processes were told: cgroup or group", 64)
@@ -176,6 +179,19 @@ class Engine:
     generation_tokens_per_second: float | None = number("tokens/s", "the engine's own metrics", 0, 1e9)
     metrics_error: str | None = text("why the engine's own metrics could not be read", 300)
     members: tuple[Process, ...] = parts(Process, ("pid",), 64)
+
+    @property
+    def is_running(self) -> int | None:
+        """1, or None: a state that it is not in has no series."""
+        return 1 if self.state == "running" else None
+
+    @property
+    def is_orphaned(self) -> int | None:
+        return 1 if self.state == "orphaned" else None
+
+    @property
+    def is_dead(self) -> int | None:
+        return 1 if self.state == "dead" else None
 
 
 @dataclass(frozen=True)

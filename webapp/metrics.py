@@ -137,6 +137,18 @@ METRICS: tuple[Metric, ...] = (
         ago=True,
         over_time="last",
     ),
+    *(
+        _shard(
+            "state",
+            "1 for the state that the engine is in: running, orphaned (its leader is gone) or dead.",
+            "",
+            f"is_{state}",
+            fixed=(("state", state),),
+            stands_for=("state", state),
+            over_time="last",
+        )
+        for state in ("running", "orphaned", "dead")
+    ),
     _shard("queue_depth", "Requests that wait inside the engine.", "requests", "requests.waiting", over_time="max"),
     _shard("requests_running", "Requests that the engine works on.", "requests", "requests.running", over_time="max"),
     _shard("kv_cache_usage_ratio", "Share of the KV cache in use.", "ratio", "kv_cache_usage_ratio", over_time="max"),

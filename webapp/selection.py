@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
-from webapp import gauges
+from webapp import formats, gauges
 from webapp.nodes import STATES, Node
 from webapp.summary import load_per_core, waiting
 
@@ -45,6 +45,18 @@ COLUMNS: tuple[Column, ...] = (
 )
 _COLUMNS = {column.key: column for column in COLUMNS}
 
+#: What the map can colour its cells by: key -> title. Each is a column whose value is a share or a count.
+MEASURES = {"cpu": "CPU", "memory": "RAM", "load": "Load per core", "disk": "Fullest disk", "queue": "Requests waiting"}
+
+#: Where each measure's shades begin; the last two are the ones that call for attention.
+_SHADES: dict[str, tuple[float, ...]] = {
+    "cpu": (0, 20, 40, 60, 85, 95),
+    "memory": (0, 20, 40, 60, 85, 95),
+    "load": (0, 0.25, 0.5, 1, 1.5, 3),
+    "disk": (0, 20, 40, 60, 85, 95),
+    "queue": (0, 1, 4, 10, 30, 100),
+}
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -57,6 +69,13 @@ class Selection:
     labels: tuple[str, ...] = ()
     sort: str = "name"
     descending: bool = False
+    #: Name of the label by whose value rows are grouped; "" for one table.
+    group: str = ""
+    #: Keys of the columns that are shown beside the name; () for all.
+    columns: tuple[str, ...] = ()
+    view: str = "table"
+    #: What the map's cells show.
+    measure: str = "cpu"
 
     @classmethod
     def of(cls, query: Iterable[tuple[str, str]]) -> Selection:
@@ -73,20 +92,35 @@ class Selection:
             labels=tuple(value for name, value in pairs if name == "label" and "=" in value),
             sort=sort,
             descending=order == "desc" if order in ("asc", "desc") else _COLUMNS[sort].descending,
+            group=last.get("group", ""),
+            columns=tuple(key for key in _COLUMNS if key != "name" and key in last.get("columns", "").split(",")),
+            view="map" if last.get("view") == "map" else "table",
+            measure=last["measure"] if last.get("measure") in MEASURES else "cpu",
         )
 
     @property
-    def query(self) -> str:
-        """The shortest query that asks for this selection; starts with "?" unless it is empty."""
-        pairs = [("q", self.text)] if self.text else []
-        pairs += [("state", state) for state in self.states]
-        pairs += [("model", self.model)] if self.model else []
-        pairs += [("label", label) for label in self.labels]
+    def arguments(self) -> dict[str, str | list[str]]:
+        """The fewest parts of an address that ask for this selection."""
+        found: dict[str, str | list[str]] = {
+            "q": self.text,
+            "state": list(self.states),
+            "model": self.model,
+            "label": list(self.labels),
+            "group": self.group,
+            "columns": ",".join(self.columns),
+            "view": "map" if self.view == "map" else "",
+            "measure": self.measure if self.measure != "cpu" else "",
+        }
         if self.sort != "name" or self.descending:
-            pairs.append(("sort", self.sort))
+            found["sort"] = self.sort
             if self.descending != _COLUMNS[self.sort].descending:
-                pairs.append(("order", "desc" if self.descending else "asc"))
-        return "?" + urlencode(pairs) if pairs else ""
+                found["order"] = "desc" if self.descending else "asc"
+        return {name: value for name, value in found.items() if value}
+
+    @property
+    def query(self) -> str:
+        """The arguments as they stand in an address; starts with "?" unless it is empty."""
+        return "?" + urlencode(self.arguments, doseq=True) if self.arguments else ""
 
     @property
     def filters(self) -> bool:
@@ -108,6 +142,49 @@ class Selection:
         label = f"{name}={value}"
         others = tuple(one for one in self.labels if one != label)
         return replace(self, labels=others if label in self.labels else (*others, label))
+
+    def shows(self, view: str) -> Selection:
+        """This selection as a table or as a map."""
+        return replace(self, view=view)
+
+    def coloured_by(self, measure: str) -> Selection:
+        """This selection as a map of another measure."""
+        return replace(self, view="map", measure=measure)
+
+    @property
+    def shown_columns(self) -> tuple[Column, ...]:
+        """The columns of the table, the name first."""
+        return tuple(column for column in COLUMNS if not self.columns or column.key in ("name", *self.columns))
+
+    def measured(self, node: Node) -> float | None:
+        """The value that the map shows of a node: percent, load per core or requests."""
+        value = _COLUMNS[self.measure].value(node)
+        return None if value is None else float(value)
+
+    def step(self, value: float) -> int:
+        """The map's shade of a value, from 0."""
+        return max(0, sum(value >= start for start in _SHADES[self.measure]) - 1)
+
+    def worded(self, value: float) -> str:
+        """A value of the map in words."""
+        if self.measure == "queue":
+            return formats.plural(value, "request waiting", "requests waiting")
+        return f"{value:.2f} tasks a core" if self.measure == "load" else f"{MEASURES[self.measure]} {formats.percent(value)} %"
+
+    @property
+    def steps(self) -> list[tuple[int, str]]:
+        """The map's shades, each with the value at which it begins."""
+        unit = "" if self.measure in ("queue", "load") else " %"
+        return [(step, f"from {start:g}{unit}") for step, start in enumerate(_SHADES[self.measure])]
+
+    def grouped(self, nodes: Sequence[Node]) -> list[tuple[str, list[Node]]]:
+        """The nodes by their value of the grouping label, values in order, nodes without it last; [("", all)] ungrouped."""
+        if not self.group:
+            return [("", list(nodes))]
+        groups: dict[str, list[Node]] = {}
+        for node in nodes:
+            groups.setdefault(node.measurement.host.labels.get(self.group, ""), []).append(node)
+        return sorted(groups.items(), key=lambda item: (not item[0], item[0]))
 
     def apply(self, nodes: Sequence[Node]) -> list[Node]:
         """The nodes that match, in order; those that don't tell the sorted value come last."""
@@ -141,3 +218,8 @@ class Selection:
 def models_of(nodes: Iterable[Node]) -> list[str]:
     """The models that the nodes' engines serve, by name."""
     return sorted({engine.model for node in nodes for engine in node.measurement.engines if engine.model})
+
+
+def label_names_of(nodes: Iterable[Node]) -> list[str]:
+    """The names of the nodes' labels, in order."""
+    return sorted({name for node in nodes for name in node.measurement.host.labels})

@@ -22,7 +22,7 @@ from waitress.adjustments import Adjustments
 from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
-from webapp.connections import IDLE_SECONDS, Channel, TlsChannel
+from webapp.channels import IDLE_SECONDS, Channel, TlsChannel
 from webapp.tls import CannotListen, Tls
 
 log = logging.getLogger(__name__)

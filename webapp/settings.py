@@ -13,29 +13,20 @@ import difflib
 import importlib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Callable
+from typing import Any
+
+from webapp.kinds import ADDRESS, SWITCH, Kind
 
 ENVIRONMENT_PREFIX = "ENGINEHOUSE_"
 
 
 class SettingError(Exception):
     """A setting can't be used. The message is one line, for the operator."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A sort of value: how to make it from what was given, and how to say what is wanted."""
-
-    #: Takes text (flag, environment) or a TOML value; raises ValueError.
-    make: Callable[[Any], Any]
-    #: Completes "expected ...".
-    wanted: str
-    #: Shown in --help for the value.
-    metavar: str
 
 
 @dataclass(frozen=True)
@@ -51,10 +42,14 @@ class Setting:
     file_only: bool = False
     #: May be given more than once; the value is a tuple.
     many: bool = False
+    #: Given where the flag is not named as the setting.
+    flag: str = ""
+    #: Another environment variable, which other programs use too; the own one wins.
+    also: str = ""
 
-    @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
+    def __post_init__(self) -> None:
+        if not self.flag:
+            object.__setattr__(self, "flag", "--" + self.name.replace("_", "-"))
 
     @property
     def variable(self) -> str:
@@ -73,137 +68,18 @@ class Setting:
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError
-    return value
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool):
-        raise ValueError
-    number = float(value)
-    if not 0 <= number < 1e12:
-        raise ValueError
-    return number
-
-
-def _positive(value: Any) -> float:
-    number = _number(value)
-    if number == 0:
-        raise ValueError
-    return number
-
-
-def _duration(value: Any) -> float:
-    """Seconds.
-
-    >>> _duration("90"), _duration("12h"), _duration("7d")
-    (90.0, 43200.0, 604800.0)
-    """
-    text = str(value).strip()
-    unit = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}.get(text[-1:])
-    return _positive(text[:-1]) * unit if unit else _positive(value)
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, (bool, float)):
-        raise ValueError
-    number = int(value)
-    if number < 0:
-        raise ValueError
-    return number
-
-
-def _switch(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    return {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}[
-        str(value).lower()
-    ]
-
-
-def _address(value: Any) -> tuple[str, int]:
-    """Host and port.
-
-    >>> _address("[::1]:8765"), _address("127.0.0.1:8765"), _address(":8765")
-    (('::1', 8765), ('127.0.0.1', 8765), ('', 8765))
-    """
-    host, colon, port = _text(value).rpartition(":")
-    if (
-        not colon
-        or not port.isdecimal()
-        or int(port) > 65535
-        or (":" in host and not (host.startswith("[") and host.endswith("]")))
-    ):
-        raise ValueError
-    return host.strip("[]"), int(port)
-
-
-def _url(value: Any) -> str:
-    from urllib.parse import urlsplit
-
-    url = _text(value).rstrip("/")
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError
-    parts.port  # noqa: B018 - raises ValueError if it is not a port
-    return url
-
-
-def _network(value: Any) -> Any:
-    import ipaddress
-
-    return ipaddress.ip_network(_text(value), strict=False)
-
-
-def _table(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError
-    return value
-
-
-def _tables(value: Any) -> tuple[dict[str, Any], ...]:
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise ValueError
-    return tuple(value)
-
-
-TEXT = Kind(_text, "a text", "TEXT")
-PATH = Kind(lambda value: Path(_text(value)).expanduser(), "a path", "PATH")
-SECONDS = Kind(_positive, "seconds, such as 10", "SECONDS")
-MILLISECONDS = Kind(_positive, "milliseconds, such as 1000", "MS")
-DURATION = Kind(_duration, "a duration, such as 90s, 12h or 7d", "DURATION")
-HOURS = Kind(_positive, "hours, such as 6", "HOURS")
-COUNT = Kind(_whole, "a whole number, such as 20", "N")
-SWITCH = Kind(_switch, "on or off", "on|off")
-ADDRESS = Kind(_address, "HOST:PORT, such as 127.0.0.1:8765", "HOST:PORT")
-URL = Kind(_url, "an address such as http://127.0.0.1:8765", "URL")
-NETWORK = Kind(_network, "an address or a network, such as 10.0.0.0/8", "NETWORK")
-TABLE = Kind(_table, "a table of texts", "")
-TABLES = Kind(_tables, "a list of tables", "")
-
-
-def choice(*names: str) -> Kind:
-    def make(value: Any) -> str:
-        if value not in names:
-            raise ValueError
-        return str(value)
-
-    return Kind(make, "one of " + ", ".join(names), "|".join(names))
-
-
 def add_flags(parser: argparse.ArgumentParser, settings: Iterable[Setting]) -> None:
     """One flag a setting; its help states the unit, the default and the environment variable."""
     for setting in settings:
         if setting.file_only:
             continue
-        help = f"{setting.help} (default: {setting.default_text}; {setting.variable})".replace("%", "%%")
+        variables = " or ".join(filter(None, (setting.variable, setting.also)))
+        help = f"{setting.help} (default: {setting.default_text}; {variables})".replace("%", "%%")
         if setting.kind is SWITCH:
-            parser.add_argument(setting.flag, action=argparse.BooleanOptionalAction, default=None, help=help)
+            parser.add_argument(setting.flag, dest=setting.name, action=argparse.BooleanOptionalAction, default=None, help=help)
         else:
             action = "append" if setting.many else "store"
-            parser.add_argument(setting.flag, action=action, metavar=setting.kind.metavar, help=help)
+            parser.add_argument(setting.flag, dest=setting.name, action=action, metavar=setting.kind.metavar, help=help)
 
 
 def resolve(settings: Sequence[Setting], flags: argparse.Namespace, environment: Mapping[str, str]) -> SimpleNamespace:
@@ -223,9 +99,10 @@ def _value(
     given = None if setting.file_only else getattr(flags, setting.name, None)
     if given is not None:
         return _made(setting, given, setting.flag)
-    if not setting.file_only and setting.variable in environment:
-        text = environment[setting.variable]
-        return _made(setting, text.split(",") if setting.many else text, setting.variable)
+    variable = setting.variable if setting.variable in environment or not environment.get(setting.also) else setting.also
+    if not setting.file_only and variable in environment:
+        text = environment[variable]
+        return _made(setting, text.split(",") if setting.many else text, variable)
     if setting.name in from_file:
         return _made(setting, from_file[setting.name], f"{file}: {setting.name}")
     return setting.default
@@ -243,12 +120,19 @@ def make(kind: Kind, given: Any, place: str) -> Any:
     """The value that `given` stands for. Raises SettingError, which names `place`."""
     try:
         return kind.make(given)
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
-        raise SettingError(f"{place}={shown(given)}: expected {kind.wanted}") from error
+    except (ValueError, TypeError, KeyError, OverflowError):
+        # Not `from error`: its text may quote what was given.
+        raise SettingError(f"{place}={'…' if kind.secret else shown(given)}: expected {kind.wanted}") from None
 
 
 def shown(given: Any) -> str:
+    """What was given, on one line, without the password of an address.
+
+    >>> shown("ftp://me:secret@host")
+    'ftp://…@host'
+    """
     text = given if isinstance(given, str) else json.dumps(given, default=str)
+    text = re.sub(r"//[^/\s]*@", "//…@", text)
     return repr(text)[1:-1] if len(text) <= 60 else repr(text[:57])[1:-1] + "..."
 
 

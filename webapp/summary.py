@@ -82,6 +82,12 @@ def engines_of(nodes: Sequence[Node]) -> list[tuple[Node, Engine]]:
     return [(node, engine) for node in nodes if node.numbers for engine in node.numbers.engines]
 
 
+def by_model(engines: Sequence[Engine]) -> list[tuple[str, int]]:
+    """Models with their number of engines, by name; "" for engines whose model is not known, last."""
+    counted = Counter(engine.model or "" for engine in engines)
+    return sorted(counted.items(), key=lambda item: (not item[0], item[0]))
+
+
 def waiting(engines: Sequence[Engine]) -> tuple[float | None, int]:
     """Requests waiting, and how many engines told them; None where none did."""
     told = [engine.requests.waiting for engine in engines if engine.requests.waiting is not None]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 #: Modules beside `webapp.agent` that it may import; see the import contract in pyproject.toml.
-SHARED = ("__init__", "fields", "measurement", "heartbeat", "snapshot", "settings", "config", "logs")
+SHARED = ("__init__", "addresses", "fields", "measurement", "heartbeat", "snapshot", "kinds", "settings", "config", "logs")
 
 #: Pure libraries that are taken along where they are installed.
 LIBRARIES = ("tomli", "pynvml")
@@ -25,7 +25,7 @@ import sys
 if sys.version_info < (3, 9):
     sys.exit("the agent needs Python 3.9 or later; this is " + sys.version.split()[0])
 
-from webapp.agent.command import main
+from webapp.agent.__main__ import main
 
 sys.exit(main(sys.argv[1:], os.environ))
 """

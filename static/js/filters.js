@@ -5,7 +5,15 @@
   if (!form) return;
   const block = document.querySelector(form.dataset.filters);
   const order = { sort: form.elements.sort, order: form.elements.order };
-  const initial = { sort: "name", order: "asc" };
+  // Values that need not stand in the address.
+  const initial = { sort: "name", order: "asc", view: "table", measure: "cpu" };
+
+  // Boxes of a list of names become one field, which is empty while all are chosen.
+  const list = (fieldset) => {
+    const boxes = [...fieldset.querySelectorAll("input")];
+    const chosen = boxes.filter((box) => box.checked).map((box) => box.value);
+    form.elements[fieldset.dataset.list].value = chosen.length === boxes.length ? "" : chosen.join(",");
+  };
 
   const apply = () => {
     const query = new URLSearchParams();
@@ -19,6 +27,8 @@
 
   let typing;
   form.addEventListener("input", (event) => {
+    const boxes = event.target.closest("[data-list]");
+    if (boxes) list(boxes);
     clearTimeout(typing);
     typing = setTimeout(apply, event.target.type === "search" ? 200 : 0);
     if (event.target.closest(".chosen")) event.target.closest(".chosen").remove();

@@ -4,24 +4,32 @@
 (() => {
   const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, scrollZoom: false };
   const figures = new Set();
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  // A colour by its name, or by light-dark(), as the page shows it now.
+  const probe = document.createElement("i");
+  probe.hidden = true;
+  const colour = (value) => {
+    if (!probe.isConnected) document.body.append(probe);
+    probe.style.color = value.startsWith("--") ? `var(${value})` : value;
+    return getComputedStyle(probe).color;
+  };
+  const isDark = () => colour("light-dark(#fff, #000)") === "rgb(0, 0, 0)";
+  const SANS = getComputedStyle(document.documentElement).getPropertyValue("--sans");
 
   const themed = (layout) => {
     const axis = { gridcolor: colour("--grid"), linecolor: colour("--rule-strong"), zerolinecolor: colour("--rule-strong"), tickfont: { color: colour("--muted") } };
     return {
       ...layout,
-      font: { ...layout.font, color: colour("--ink"), family: colour("--sans") },
+      font: { ...layout.font, color: colour("--ink"), family: SANS },
       xaxis: { ...layout.xaxis, ...axis },
       yaxis: { ...layout.yaxis, ...axis },
       hoverlabel: { ...layout.hoverlabel, bgcolor: colour("--panel"), bordercolor: colour("--rule-strong"), font: { color: colour("--ink"), size: 12 } },
     };
   };
 
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-
   // A figure comes in light colours; the list around it says which to replace on a dark page.
   const recoloured = (text, list) => {
-    if (!dark.matches || !list) return text;
+    if (!list || !isDark()) return text;
     const replacements = JSON.parse(list);
     return text.replace(/#[0-9a-f]{6}/g, (found) => replacements[found] ?? found);
   };
@@ -88,5 +96,5 @@
   };
   customElements.define("plotly-figure", PlotlyFigure);
 
-  dark.addEventListener("change", () => figures.forEach((figure) => figure.draw()));
+  document.addEventListener("theme", () => figures.forEach((figure) => figure.draw()));
 })();

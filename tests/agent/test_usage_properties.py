@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from webapp.agent.pidstat import Stat
@@ -47,6 +47,14 @@ class Kernel:
 STEP = st.tuples(st.sampled_from(["fork", "work", "work", "end"]), st.integers(0, 30), st.integers(1, 500))
 
 
+ORPHAN_OF_A_DEAD_PARENT = [
+    [("fork", 0, 1), ("fork", 1, 1), ("fork", 2, 1), ("work", 3, 3), ("fork", 0, 1), ("fork", 0, 1), ("fork", 0, 1)],
+    [("fork", 0, 1), ("fork", 0, 1), ("end", 20, 1), ("end", 2, 1)],
+]
+
+
+@settings(max_examples=300)
+@example(ORPHAN_OF_A_DEAD_PARENT)
 @given(st.lists(st.lists(STEP, max_size=30), min_size=2, max_size=6))
 def test_an_engine_that_waits_for_its_children_is_counted_to_the_tick(intervals):
     """Process 1 leads, and takes up orphans as an init would."""

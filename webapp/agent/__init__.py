@@ -24,4 +24,19 @@ Standard library only, CPython 3.9 and later. Read in this order:
     sender           one heartbeat to one control plane; answers: what it says
     loop             heartbeats, for ever
     command          flags, environment and file -> a running agent
+
+The other commands that run on nodes:
+
+    arguments        flags, environment and file
+    stopping         signals as something that can be read
+    client           JSON over HTTP, bounded
+    resources        cheap readings each second
+    resource_snapshot, http_server
+                     how they are written, and answered
+    resource_agent   `enginehouse resource-agent`
+    report           `enginehouse report`
+    registration     an engine's place in a control plane
+    process_group    a program with all that it starts
+    monitor          the resource agent beside an engine
+    run              `enginehouse run`
 """

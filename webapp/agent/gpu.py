@@ -23,7 +23,7 @@ FRESH_FOR_SECONDS = 10.0
 #: Between two looks.
 LOOK_SECONDS = 2.0
 
-#: Utilisation is the mean over this time.
+#: Utilisation is the mean over this time, unless another is wanted.
 WINDOW_SECONDS = 10.0
 
 #: When nobody has measured for so long, nobody looks.
@@ -53,11 +53,13 @@ class Gpus:
         nvml: Any = None,
         clock: Callable[[], float] = time.monotonic,
         look_seconds: float = LOOK_SECONDS,
+        window_seconds: float = WINDOW_SECONDS,
     ) -> None:
         self._sys = sys
         self._clock = clock
         self._nvidia = Nvidia(proc, sys, nvml, clock)
         self._look_seconds = look_seconds
+        self._window_seconds = window_seconds
         self._changed = threading.Condition()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -155,6 +157,6 @@ class Gpus:
         now = self._clock()
         window = self._utilizations.setdefault(gpu.id or "", deque())
         window.append((now, gpu.utilization_percent))
-        while window[0][0] <= now - WINDOW_SECONDS:
+        while window[0][0] <= now - self._window_seconds:
             window.popleft()
         return replace(gpu, utilization_percent=sum(percent for _, percent in window) / len(window))

@@ -15,7 +15,7 @@ processes whose parent ignores SIGCHLD, or that died after their parent did. A c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from webapp.agent.pidstat import Stat
@@ -72,14 +72,30 @@ def _ended(reaped: dict[int, int], before: Mapping[int, Stat], now: Mapping[int,
     for stat in before.values():
         if _lives(stat, now):
             continue
-        parent = before.get(stat.ppid)
-        for _ in range(64):  # a chain of processes that ended together
-            if parent is None or _lives(parent, now):
-                break
-            parent = before.get(parent.ppid)
-        if parent is not None and parent.pid in left:
-            left[parent.pid] -= (stat.cpu or 0) + (stat.reaped or 0)
+        counted = (stat.cpu or 0) + (stat.reaped or 0)
+        for ancestor in _living_ancestors(stat, before, now):
+            taken = min(counted, max(0, left.get(ancestor.pid, 0)))
+            if taken:
+                left[ancestor.pid] -= taken
+                counted -= taken
     return {pid: ticks for pid, ticks in left.items() if ticks > 0}
+
+
+def _living_ancestors(stat: Stat, before: Mapping[int, Stat], now: Mapping[int, Stat]) -> Iterator[Stat]:
+    """Who may have waited for a process that ended, the nearest first.
+
+    Its parent did if that lives. If that ended too, either the next ancestor took over what the parent had waited
+    for, or the process was an orphan and a reaper further up waited for it.
+    """
+    parent = before.get(stat.ppid)
+    for generation in range(64):
+        if parent is None:
+            return
+        if _lives(parent, now):
+            yield parent
+            if generation == 0:
+                return
+        parent = before.get(parent.ppid)
 
 
 def _lives(stat: Stat, now: Mapping[int, Stat]) -> bool:

@@ -2,38 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from webapp import charts, concerns
+from webapp.alerts import Alert
+from webapp.events import Events
+from webapp.extent import extent
 from webapp.history import RANGES, Answer, History, HistoryUnavailable, recent
+from webapp.instance import Instance
 from webapp.memory import segments
 from webapp.metrics import CHARTS, Chart, Metric, families
-from webapp.nodes import Node
-from webapp.selection import COLUMNS, Selection
+from webapp.nodes import Fleet, Node
+from webapp.selection import COLUMNS, MEASURES, Selection, label_names_of, models_of
 from webapp.summary import cores_used, summarise
+from webapp.trends import Trends
 
 #: Concerns that the cluster page lists; the rest are counted.
 MOST_CONCERNS = 8
 
-
-def cluster(nodes: Sequence[Node], selection: Selection) -> dict[str, Any]:
-    """The summary is of the whole fleet; the table shows what was selected."""
-    found = concerns.of(nodes)
-    return {
-        "summary": summarise(nodes),
-        "concerns": found[:MOST_CONCERNS],
-        "more_concerns": len(found) - MOST_CONCERNS if len(found) > MOST_CONCERNS else 0,
-        "nodes": selection.apply(nodes),
-        "selection": selection,
-        "columns": COLUMNS,
-    }
+#: Events of the last hour that it lists; the rest are counted.
+MOST_EVENTS = 12
 
 
-def node(node: Node) -> dict[str, Any]:
+class Cluster:
+    """The cluster page's block: the fleet now, with what became of it in the last hour."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        trends: Trends,
+        events: Events,
+        wall: Callable[[], float],
+        alerts: Callable[[], Sequence[Alert]] = tuple,
+    ) -> None:
+        self._fleet = fleet
+        self._trends = trends
+        self._events = events
+        self._wall = wall
+        self._alerts = alerts
+
+    def context(self, selection: Selection) -> dict[str, Any]:
+        """The summary is of the whole fleet; the table shows what was selected."""
+        nodes = self._fleet.nodes()
+        now = self._wall()
+        firing = self._alerts()
+        found = concerns.of(nodes, firing)
+        chosen = selection.apply(nodes)
+        happened = self._events.recent()
+        return {
+            "summary": summarise(nodes),
+            "concerns": found[:MOST_CONCERNS],
+            "more_concerns": len(found) - MOST_CONCERNS if len(found) > MOST_CONCERNS else 0,
+            "events": happened[:MOST_EVENTS],
+            "more_events": len(happened) - MOST_EVENTS if len(happened) > MOST_EVENTS else 0,
+            "nodes": chosen,
+            "groups": selection.grouped(chosen),
+            "density": "names" if len(chosen) <= 150 else "cells" if len(chosen) <= 2_000 else "dots",
+            "alerting": Counter(alert.node for alert in firing),
+            "trend": lambda node: self._trends.of(node.name, now),
+            "selection": selection,
+            "columns": selection.shown_columns,
+            "all_columns": COLUMNS,
+            "measures": MEASURES,
+            "models": models_of(nodes),
+            "label_names": label_names_of(nodes),
+        }
+
+
+def node(node: Node, residents: Sequence[Instance] = (), alerts: Sequence[Alert] = ()) -> dict[str, Any]:
+    """`residents`: the instances on it. `alerts`: those that fire, of any node."""
     parts = segments(node.numbers) if node.numbers else []
     return {
         "node": node,
+        "residents": residents,
+        "alerts": [alert for alert in alerts if alert.node == node.name],
         "segments": parts,
         "rest_cores": rest_cores(node),
         "rest_memory": next((part.bytes for part in parts if part.key == "other"), None),
@@ -68,7 +112,7 @@ def range_name(query: Mapping[str, str]) -> str:
 def node_charts(history: History, node: Node, range: str, now: float) -> dict[str, Any]:
     """One card a chart, from one question to the history."""
     wanted = [chart for chart in CHARTS if not chart.optional or _reports(node, chart)]
-    return {"range": range, **_cards(history, wanted, range, now, node=node.name)}
+    return {"range": range, "subject": {"node": node.name}, **_cards(history, wanted, range, now, node=node.name)}
 
 
 def _cards(
@@ -78,7 +122,12 @@ def _cards(
         answer = history.series(_metrics(wanted), recent(range, now), node=node, model=model)
     except HistoryUnavailable as error:
         return {"problem": str(error), "cards": [(chart, None) for chart in wanted], "answer": None}
-    return {"problem": "", "cards": [(chart, _figure(chart, answer)) for chart in wanted], "answer": answer}
+    return {
+        "problem": "",
+        "cards": [(chart, _figure(chart, answer)) for chart in wanted],
+        "captions": {chart.key: extent(answer, chart.metrics) for chart in wanted if not chart.optional},
+        "answer": answer,
+    }
 
 
 def _figure(chart: Chart, answer: Answer) -> dict[str, Any] | None:

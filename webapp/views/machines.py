@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from flask import Blueprint, Request, Response, g, jsonify, request
+from flask import Blueprint, Response, g, jsonify, request
 from flask.typing import ResponseReturnValue
 
 from webapp import __version__, exposition, fingerprint, heartbeat, zipapp
 from webapp.heartbeat import LIMITS, HeartbeatRefused, Limits
+from webapp.nodes import Node
 from webapp.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
 from webapp.telemetry import Gauge, Telemetry
+from webapp.views.bodies import BodyTooLarge, body
 
 
 class PackedAgent(NamedTuple):
@@ -33,19 +34,23 @@ def packed_agent() -> PackedAgent:
     return PackedAgent(content, hashlib.sha256(content).hexdigest())
 
 
-class BodyTooLarge(Exception):
-    """More bytes than are taken, as sent or once expanded."""
-
-
 def blueprint(
     registry: Registry,
     interval_s: float,
-    problems: Callable[[], Sequence[str]],
+    problems: Callable[[], Sequence[str]] = tuple,
+    *,
+    exposed: Callable[[], Sequence[Node]] | None = None,
+    more: Sequence[exposition.Family] = (),
+    health_of_others: Callable[[], dict[str, Any]] = dict,
     telemetry: Telemetry,
     limits: Limits = LIMITS,
     most_series: int = 2_000_000,
 ) -> Blueprint:
-    """`interval_s`: seconds between heartbeats that agents are asked for. `problems`: what is wrong here, in sentences."""
+    """`interval_s`: seconds between heartbeats that agents are asked for. `problems`: what is wrong here, in sentences.
+
+    `exposed`: the nodes of /metrics, where they aren't the registry's; `more`: what else stands there.
+    `health_of_others`: more fields of /healthz.
+    """
     machines = Blueprint("machines", __name__)
     left_out: Counter[str] = Counter()
     telemetry.add(
@@ -53,13 +58,14 @@ def blueprint(
         exposition.Counters("enginehouse_rejected_fields_total", "Fields of heartbeats left out.", "field", registry.rejections),
         Gauge("enginehouse_nodes", "Nodes that are known.", lambda: float(registry.count)),
         Gauge("enginehouse_metrics_left_out_nodes", "Nodes left out of /metrics.", lambda: float(left_out["now"])),
+        *more,
     )
 
     @machines.post("/v1/nodes/heartbeat")
     def beat() -> ResponseReturnValue:
         arrived = registry.now()
         try:
-            reading = heartbeat.read(_body(request, limits.body_bytes), limits)
+            reading = heartbeat.read(body(request, limits.body_bytes), limits)
             if g.agent_node and g.agent_node != reading.measurement.node:
                 telemetry.refused["other_node"] += 1
                 return _refused(403, "other_node", f"this token is for node {g.agent_node!r} only", field="node")
@@ -83,12 +89,12 @@ def blueprint(
     def metrics() -> ResponseReturnValue:
         started = time.perf_counter()
         openmetrics = "application/openmetrics-text" in request.headers.get("Accept", "")
-        nodes = registry.nodes()
+        nodes = registry.nodes() if exposed is None else exposed()
         shown = exposition.within(nodes, most_series)
         left_out["now"] = len(nodes) - len(shown)
-        body = exposition.text(shown, telemetry.families, openmetrics=openmetrics)
+        text = exposition.text(shown, telemetry.families, openmetrics=openmetrics)
         telemetry.scrape_s = time.perf_counter() - started
-        return Response(body, content_type=exposition.OPENMETRICS if openmetrics else exposition.TEXT)
+        return Response(text, content_type=exposition.OPENMETRICS if openmetrics else exposition.TEXT)
 
     @machines.get("/agent.pyz")
     def agent() -> ResponseReturnValue:
@@ -100,38 +106,13 @@ def blueprint(
     @machines.get("/healthz")
     def health() -> ResponseReturnValue:
         """Anyone may ask whether it is there; what it knows is for those who may read."""
+        known = {"ok": True, "version": __version__, "build": fingerprint.build(), **health_of_others()}
         if g.caller.role == "nobody" or g.caller.path:
-            return jsonify(ok=True, version=__version__, build=fingerprint.build())
-        return jsonify(ok=True, version=__version__, build=fingerprint.build(), nodes=registry.count, problems=list(problems()))
+            return jsonify(**known)
+        return jsonify(**known, nodes=registry.count, problems=list(problems()))
 
     return machines
 
 
 def _refused(code: int, error: str, message: str, **more: str) -> ResponseReturnValue:
     return jsonify(ok=False, error=error, message=message, **more), code
-
-
-def _body(message: Request, most: int) -> bytes:
-    """The body, expanded if it is gzip. Raises BodyTooLarge, HeartbeatRefused."""
-    if (message.content_length or 0) > most:
-        raise BodyTooLarge(f"the body has {message.content_length} bytes; at most {most} are taken")
-    body = message.stream.read(most + 1)
-    encoding = message.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding in ("gzip", "x-gzip"):
-        body = _expanded(body, most)
-    elif encoding != "identity":
-        raise HeartbeatRefused(f"Content-Encoding: expected gzip or none, got {encoding[:40]!r}")
-    if len(body) > most:
-        raise BodyTooLarge(f"the body has more than {most} bytes")
-    return body
-
-
-def _expanded(body: bytes, most: int) -> bytes:
-    expander = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-    try:
-        expanded = expander.decompress(body, most + 1)
-    except zlib.error as error:
-        raise HeartbeatRefused(f"the body is not gzip: {error}") from error
-    if not expander.eof and len(expanded) <= most:
-        raise HeartbeatRefused("the gzip body is cut off")
-    return expanded

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
+from webapp.alerts import Alert
 from webapp.history import RANGES
+from webapp.instance import Instance
 from webapp.nodes import Fleet
-from webapp.selection import Selection, models_of
+from webapp.selection import Selection
 from webapp.views import blocks
 from webapp.views.machines import packed_agent
 
 
-def blueprint(fleet: Fleet, notices: Callable[[], list[str]]) -> Blueprint:
-    """`notices`: what the reader must know about this control plane, in sentences."""
+def blueprint(
+    fleet: Fleet,
+    overview: blocks.Cluster,
+    notices: Callable[[], list[str]],
+    residents: Callable[[str], Sequence[Instance]] = lambda node: (),
+    alerts: Callable[[], Sequence[Alert]] = tuple,
+) -> Blueprint:
+    """`notices`: what the reader must know about this control plane, in sentences. `residents`: the instances on a node."""
     pages = Blueprint("pages", __name__)
 
     @pages.get("/")
     def cluster() -> ResponseReturnValue:
-        nodes = fleet.nodes()
         selection = Selection.of(request.args.items(multi=True))
-        return render_template("cluster.html", **blocks.cluster(nodes, selection), models=models_of(nodes), notices=notices())
+        return render_template("cluster.html", **overview.context(selection), notices=notices())
 
     @pages.get("/nodes/<name:name>")
     def node(name: str) -> ResponseReturnValue:
@@ -30,7 +37,11 @@ def blueprint(fleet: Fleet, notices: Callable[[], list[str]]) -> Blueprint:
         if found is None:
             abort(404, f"No node is called {name}; it was never heard, or it was forgotten.")
         return render_template(
-            "node.html", **blocks.node(found), range=blocks.range_name(request.args), ranges=list(RANGES), notices=notices()
+            "node.html",
+            **blocks.node(found, residents(name), alerts()),
+            range=blocks.range_name(request.args),
+            ranges=list(RANGES),
+            notices=notices(),
         )
 
     @pages.get("/nodes/")
@@ -41,5 +52,9 @@ def blueprint(fleet: Fleet, notices: Callable[[], list[str]]) -> Blueprint:
     def add() -> ResponseReturnValue:
         server = url_for("pages.cluster", _external=True).rstrip("/")
         return render_template("add.html", server=server, digest=packed_agent().digest, notices=notices())
+
+    @pages.get("/embed/check")
+    def embed_check() -> ResponseReturnValue:
+        return render_template("embed_check.html", notices=notices())
 
     return pages

@@ -1,0 +1,1 @@
+"""Against Prometheus and its like: real servers on loopback, and hostile ones."""

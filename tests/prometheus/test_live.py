@@ -1,0 +1,130 @@
+"""A Prometheus that scrapes, once a second: node_exporter, a control plane, and alerts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.prometheus.promlab import Exposition, free_port, http_server, prometheus, running, wait_for
+from tests.prometheus.test_copies import at_once
+from webapp.alerts import PrometheusAlerts
+from webapp.copies import Copies
+from webapp.estate import estate
+from webapp.history import Range
+from webapp.metrics import METRICS
+from webapp.promapi import PrometheusServer
+from webapp.prometheus import PrometheusHistory
+from webapp.prometheus_fleet import PrometheusFleet
+from webapp.promhttp import access
+from webapp.vocabulary import Heartbeats
+
+pytestmark = pytest.mark.live
+
+RULES = """
+groups:
+  - name: test
+    rules:
+      - {alert: NodeSilent, expr: 'llmgw_node_up == 0', labels: {severity: critical}}
+      - {alert: EngineQueue, expr: 'llmgw_shard_queue_depth > 5'}
+      - {alert: ExporterThere, expr: 'up{job="node"} == 1'}
+      - {alert: NotYet, expr: 'vector(1)', for: 1h}
+"""
+
+
+class Lab(NamedTuple):
+    server: PrometheusServer
+    plane: Exposition
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    directory = tmp_path_factory.mktemp("live")
+    plane = Exposition()
+    exporter = f"127.0.0.1:{free_port()}"
+    program = shutil.which("prometheus-node-exporter") or "prometheus-node-exporter"
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(
+            running([program, f"--web.listen-address={exporter}"], f"http://{exporter}/metrics", directory / "exporter.log")
+        )
+        target = stack.enter_context(http_server(plane)).removeprefix("http://")
+        (directory / "rules.yml").write_text(RULES)
+        jobs = [
+            {"job_name": "node", "static_configs": [{"targets": [exporter], "labels": {"instance": "this-node:9100"}}]},
+            {"job_name": "enginehouse", "static_configs": [{"targets": [target]}]},
+        ]
+        config = {
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": ["rules.yml"],
+            "scrape_configs": jobs,
+        }
+        url = stack.enter_context(prometheus(directory, json.dumps(config)))
+        yield Lab(PrometheusServer(access(url)), plane)
+
+
+def show(lab: Lab, text: str, seen: str) -> None:
+    """Let the control plane say `text`, and wait until the query `seen` has a result."""
+    lab.plane.text = text
+    wait_for(lambda: bool(lab.server.query(seen).series))
+
+
+def test_a_real_node_is_told_by_node_exporter_alone(lab: Lab) -> None:
+    words = estate({})
+    history = PrometheusHistory(lab.server, words)
+    wait_for(lambda: bool(lab.server.query("count_over_time(node_load1[1m]) > 3").series))
+    (node,) = PrometheusFleet(lab.server, words, history, Copies(lab.server.name)).nodes()
+    assert (node.name, node.state) == ("this-node", "fresh")
+    assert node.numbers is not None
+    load = node.numbers.load
+    assert load.memory_total_bytes == int(Path("/proc/meminfo").read_text().split()[1]) * 1024
+    assert load.cpu_percent is not None
+    assert 0 <= load.cpu_percent <= 100
+    online = Path("/proc/stat").read_text().count("\ncpu")
+    assert load.cpus == online
+    end = int(time.time())
+    answer = history.series([METRICS[0]], Range(end - 2, end, 1.0), node="this-node")
+    assert answer.series[0].values[-1] is not None
+
+
+def test_a_node_that_falls_silent_ends_though_its_numbers_are_repeated(lab: Lab) -> None:
+    """A control plane repeats a measurement for a minute; the line ends after half of it."""
+    series = 'llmgw_node_cpus{node="n"} 64\nllmgw_node_heartbeat_age_seconds{node="n"} '
+    show(lab, series + "1\n", "llmgw_node_heartbeat_age_seconds == 1")
+    history = PrometheusHistory(lab.server)
+    cpus = [metric for metric in METRICS if metric.name == "llmgw_node_cpus"]
+    now = int(time.time()) + 1
+    assert history.series(cpus, Range(now, now, 1.0), node="n").series[0].values == [64.0]
+    show(lab, series + "40\n", "llmgw_node_heartbeat_age_seconds == 40")
+    now = int(time.time()) + 1
+    assert history.series(cpus, Range(now, now, 1.0), node="n").series == ()
+
+
+def test_alerts_that_fire_are_told_by_node_and_engine(lab: Lab) -> None:
+    show(
+        lab,
+        'llmgw_node_up{node="n"} 0\nllmgw_shard_queue_depth{node="m",shard="vllm-0",model="llama"} 9\n',
+        'count(ALERTS{alertstate="firing"}) >= 3',
+    )
+    told = PrometheusAlerts(lab.server, Heartbeats(), Copies(lab.server.name, spawn=at_once))
+    assert [(alert.name, alert.node, alert.engine, alert.model, alert.severity) for alert in told.firing()] == [
+        ("EngineQueue", "m", "vllm-0", "llama", ""),
+        ("ExporterThere", "", "", "", ""),
+        ("NodeSilent", "n", "", "", "critical"),
+    ]
+    assert [alert.name for alert in told.of("n")] == ["NodeSilent"]
+    assert told.problem == ""
+    by_instance = PrometheusAlerts(lab.server, estate({}), Copies(lab.server.name, spawn=at_once))
+    assert [alert.name for alert in by_instance.of("this-node")] == ["ExporterThere"]
+
+
+def test_without_a_server_there_are_no_alerts_and_the_reason_is_told() -> None:
+    server = PrometheusServer(access("http://127.0.0.1:1"))
+    told = PrometheusAlerts(server, Heartbeats(), Copies(server.name, spawn=at_once))
+    assert told.firing() == ()
+    assert told.problem == "Prometheus at http://127.0.0.1:1 can't be reached: connection refused"

@@ -1,0 +1,299 @@
+"""The other wire: resource_snapshot_v1 JSON -> `Measurement`. `agent.resource_snapshot` is the way there.
+
+What a resource agent answers on /v1/resource/snapshot, and what reporters pass on to a control plane. Memory is
+in MiB, traffic in megabits a second. null means unknown, 0 means measured zero. Reading is as tolerant as that of
+heartbeats: one bad field costs that field. Fields that the protocol doesn't name (cores, disks, engines, host,
+age_ms) are ours; readers pass over those that they don't know.
+
+Runs on nodes: standard library only, CPython 3.9 and later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from webapp.fields import LARGEST_WHOLE, Rejection, number, part, parts, shown, text, values, whole
+from webapp.measurement import Agent, Disk, Engine, Gpu, Host, Load, Measurement, Network, Requests
+
+SCHEMA = "resource_snapshot_v1"
+
+MIB = 2**20
+MEGABIT = 1e6
+_LATEST_MS = 10**14
+
+#: Less free memory than this, as a share of all, and new work is turned away.
+REJECTING_BELOW_FREE_RATIO = 0.05
+
+#: Busier than this, and new work is slowed down.
+DEGRADED_ABOVE_CPU_PERCENT = 95.0
+
+ACCEPTING, DEGRADED, REJECTING, UNKNOWN = "accepting", "degraded", "rejecting", "unknown"
+
+
+def admission(memory_free_ratio: float | None, cpu_percent: float | None) -> str:
+    """Whether new work is welcome; unknown where a value that decides was not measured.
+
+    >>> admission(0.04, None), admission(0.05, 95.1), admission(0.5, 95.0), admission(0.5, None), admission(None, 99.0)
+    ('rejecting', 'degraded', 'accepting', 'unknown', 'unknown')
+    """
+    if memory_free_ratio is None:
+        return UNKNOWN
+    if memory_free_ratio < REJECTING_BELOW_FREE_RATIO:
+        return REJECTING
+    if cpu_percent is None:
+        return UNKNOWN
+    return DEGRADED if cpu_percent > DEGRADED_ABOVE_CPU_PERCENT else ACCEPTING
+
+
+def free_ratio(load: Load) -> float | None:
+    """Available memory as a share of all."""
+    if load.memory_available_bytes is None or not load.memory_total_bytes:
+        return None
+    return load.memory_available_bytes / load.memory_total_bytes
+
+
+@dataclass(frozen=True)
+class _Cpu:
+    utilization_pct: float | None = number("percent", "devices.cpu", 0, 100)
+    load1: float | None = number("runnable tasks", "devices.cpu")
+    load5: float | None = number("runnable tasks", "devices.cpu")
+    load15: float | None = number("runnable tasks", "devices.cpu")
+    cores: int | None = whole("cores", "devices.cpu; ours", 1, 100_000)
+
+
+@dataclass(frozen=True)
+class _Memory:
+    used_mb: float | None = number("MiB", "devices.memory", 0, 1e12)
+    total_mb: float | None = number("MiB", "devices.memory", 0, 1e12)
+    free_mb: float | None = number("MiB", "devices.memory: available", 0, 1e12)
+
+
+@dataclass(frozen=True)
+class _Interface:
+    iface: str | None = text("devices.network", 64)
+    rx_mbps: float | None = number("Mbit/s", "devices.network", 0, 8e7)
+    tx_mbps: float | None = number("Mbit/s", "devices.network", 0, 8e7)
+    speed_mbps: float | None = number("Mbit/s", "devices.network", 0, 1e7)
+
+
+@dataclass(frozen=True)
+class _Disk:
+    mount: str | None = text("devices.disk; ours", 1024)
+    total_mb: float | None = number("MiB", "devices.disk; ours", 0, 1e12)
+    used_mb: float | None = number("MiB", "devices.disk; ours", 0, 1e12)
+    available_mb: float | None = number("MiB", "devices.disk; ours", 0, 1e12)
+
+
+@dataclass(frozen=True)
+class GpuRow:
+    """One GPU as the snapshot has it."""
+
+    index: int | None = whole("", "devices.gpu", 0, 10_000)
+    uuid: str | None = text("devices.gpu")
+    name: str | None = text("devices.gpu")
+    utilization_pct: float | None = number("percent", "devices.gpu", 0, 100)
+    utilization_pct_current: float | None = number("percent", "devices.gpu", 0, 100)
+    utilization_pct_avg: float | None = number("percent", "devices.gpu", 0, 100)
+    utilization_pct_max: float | None = number("percent", "devices.gpu", 0, 100)
+    utilization_sample_count: int | None = whole("samples", "devices.gpu")
+    utilization_window_ms: int | None = whole("ms", "devices.gpu")
+    utilization_sample_timestamp_ms: int | None = whole("ms", "devices.gpu", 0, _LATEST_MS)
+    utilization_source: str | None = text("devices.gpu", 64)
+    utilization_sample_quality: str | None = text("devices.gpu", 64)
+    utilization_error: str | None = text("devices.gpu", 1000)
+    memory_used_mb: float | None = number("MiB", "devices.gpu", 0, 1e12)
+    memory_total_mb: float | None = number("MiB", "devices.gpu", 0, 1e12)
+    memory_free_mb: float | None = number("MiB", "devices.gpu", 0, 1e12)
+    temperature_c: float | None = number("degrees Celsius", "devices.gpu", -60, 200)
+    power_w: float | None = number("watts", "devices.gpu", 0, 10_000)
+    health: str | None = text("devices.gpu", 64)
+
+
+@dataclass(frozen=True)
+class _Devices:
+    cpu: _Cpu = part(_Cpu)
+    memory: _Memory = part(_Memory)
+    network: tuple[_Interface, ...] = parts(_Interface, ("iface",), 64)
+    disk: tuple[_Disk, ...] = parts(_Disk, ("mount",), 64)
+    gpu_error: str | None = text("devices.gpu_error; ours", 300)
+
+
+@dataclass(frozen=True)
+class _Engine:
+    id: str | None = text("runtime.engines; ours")
+    model: str | None = text("runtime.engines; ours")
+    kind: str | None = text("runtime.engines; ours", 64)
+    state: str | None = text("runtime.engines; ours", 16)
+    pid: int | None = whole("", "runtime.engines; ours", 1)
+    port: int | None = whole("", "runtime.engines; ours", 1, 65535)
+    cpu_cores: float | None = number("cores", "runtime.engines; ours", 0, 100_000)
+    memory_mb: float | None = number("MiB", "runtime.engines; ours", 0, 1e12)
+    requests_waiting: float | None = number("requests", "runtime.engines; ours", 0, 1e12)
+    requests_running: float | None = number("requests", "runtime.engines; ours", 0, 1e12)
+    kv_cache_usage_ratio: float | None = number("ratio", "runtime.engines; ours", 0, 1)
+    metrics_error: str | None = text("runtime.engines; ours", 300)
+
+
+@dataclass(frozen=True)
+class _Runtime:
+    engines: tuple[_Engine, ...] = parts(_Engine, ("id",), 256)
+
+
+@dataclass(frozen=True)
+class _Hint:
+    memory_free_ratio: float | None = number("ratio", "capacity_hint", 0, 1)
+    admission_state: str | None = text("capacity_hint", 32)
+
+
+@dataclass(frozen=True)
+class _Host:
+    name: str | None = text("host; ours")
+    kernel: str | None = text("host; ours")
+    cpu_model: str | None = text("host; ours")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a resource agent said at one moment. Unknown is None."""
+
+    schema_version: str | None = text("the protocol", 64)
+    agent_version: str | None = text("the agent", 64)
+    instance_id: str | None = text("the agent's setting")
+    timestamp_ms: int | None = whole("ms", "the agent's wall clock when it sampled", 0, _LATEST_MS)
+    #: From sampling to answering, by the agent's monotonic clock; ours.
+    age_ms: float | None = number("ms", "the agent's boot clock", 0, LARGEST_WHOLE)
+    devices: _Devices = part(_Devices)
+    runtime: _Runtime = part(_Runtime)
+    capacity_hint: _Hint = part(_Hint)
+    host: _Host = part(_Host)
+    gpus: tuple[GpuRow, ...] = ()
+    gpu_error: str | None = None
+
+    @property
+    def admission_state(self) -> str:
+        """As the agent says; told by its numbers where it says nothing."""
+        stated = (self.capacity_hint.admission_state or "").strip().lower()
+        return stated or admission(self.memory_free_ratio, self.devices.cpu.utilization_pct)
+
+    @property
+    def memory_free_ratio(self) -> float | None:
+        memory = self.devices.memory
+        if self.capacity_hint.memory_free_ratio is not None:
+            return self.capacity_hint.memory_free_ratio
+        return memory.free_mb / memory.total_mb if memory.free_mb is not None and memory.total_mb else None
+
+
+def read(message: Mapping[str, Any]) -> tuple[Snapshot, tuple[Rejection, ...]]:
+    """The snapshot in a parsed message, and the fields of it that could not be used."""
+    rejected: list[Rejection] = []
+    snapshot = Snapshot(**values(Snapshot, message, "", rejected))
+    devices = message.get("devices")
+    rows = devices.get("gpu") if isinstance(devices, dict) else None
+    gpus, error = _gpus(rows, rejected)
+    return replace(snapshot, gpus=gpus, gpu_error=snapshot.devices.gpu_error or error), tuple(rejected)
+
+
+def _gpus(rows: Any, rejected: list[Rejection]) -> tuple[tuple[GpuRow, ...], str | None]:
+    """GPUs, and why there may be more. Agents exist that tell a failed look as one "unknown GPU": that is no GPU."""
+    if rows is None:
+        return (), None
+    if not isinstance(rows, list):
+        rejected.append(Rejection("devices.gpu", f"expected a list, got {shown(rows)}"))
+        return (), None
+    found: dict[Any, GpuRow] = {}
+    error = None
+    for place, item in enumerate(rows[:64]):
+        where = f"devices.gpu[{place}]"
+        if not isinstance(item, dict):
+            rejected.append(Rejection(where, f"expected an object, got {shown(item)}"))
+            continue
+        row = GpuRow(**values(GpuRow, item, where + ".", rejected))
+        if row.index is None and row.uuid in (None, "", "unknown"):
+            error = row.utilization_error or "a GPU without index and uuid was reported"
+            continue
+        found.setdefault(row.uuid or row.index, row)
+    return tuple(found.values()), error
+
+
+def to_measurement(snapshot: Snapshot, node: str) -> Measurement:
+    """The snapshot as a heartbeat would have told it; its age is not in it."""
+    cpu, memory = snapshot.devices.cpu, snapshot.devices.memory
+    if memory.total_mb == 0:  # agents exist that write 0 for what they could not read
+        memory = _Memory()
+    return Measurement(
+        node=node,
+        agent=Agent(version=snapshot.agent_version),
+        host=Host(kernel=snapshot.host.kernel, cpu_model=snapshot.host.cpu_model),
+        load=Load(
+            cpu_percent=cpu.utilization_pct,
+            cpus=cpu.cores,
+            load1=cpu.load1,
+            load5=cpu.load5,
+            load15=cpu.load15,
+            memory_total_bytes=_bytes(memory.total_mb) or None,
+            memory_used_bytes=_bytes(memory.used_mb),
+            memory_available_bytes=_bytes(memory.free_mb),
+        ),
+        disks=tuple(
+            Disk(
+                mount=disk.mount,
+                total_bytes=_bytes(disk.total_mb) or None,
+                used_bytes=_bytes(disk.used_mb),
+                available_bytes=_bytes(disk.available_mb),
+            )
+            for disk in snapshot.devices.disk
+        ),
+        networks=tuple(
+            Network(
+                device=one.iface,
+                receive_bytes_per_second=_bytes_per_second(one.rx_mbps),
+                transmit_bytes_per_second=_bytes_per_second(one.tx_mbps),
+                speed_bits_per_second=one.speed_mbps * MEGABIT if one.speed_mbps else None,
+            )
+            for one in snapshot.devices.network
+        ),
+        gpus=tuple(_gpu(row) for row in snapshot.gpus),
+        gpu_error=snapshot.gpu_error[:300] if snapshot.gpu_error else None,
+        engines=tuple(_engine(one) for one in snapshot.runtime.engines),
+    )
+
+
+def _gpu(row: GpuRow) -> Gpu:
+    usage = row.utilization_pct if row.utilization_pct is not None else row.utilization_pct_avg
+    return Gpu(
+        id=row.uuid or f"gpu-{row.index}",
+        index=row.index,
+        name=row.name,
+        utilization_percent=usage,
+        memory_total_bytes=_bytes(row.memory_total_mb) or None,
+        memory_used_bytes=_bytes(row.memory_used_mb) if row.memory_total_mb else None,
+        temperature_celsius=row.temperature_c,
+        power_watts=row.power_w,
+        error=row.utilization_error[:300] if row.utilization_error else None,
+    )
+
+
+def _engine(one: _Engine) -> Engine:
+    return Engine(
+        id=one.id,
+        model=one.model,
+        kind=one.kind,
+        state=one.state,
+        pid=one.pid,
+        port=one.port,
+        cpu_cores=one.cpu_cores,
+        memory_bytes=_bytes(one.memory_mb),
+        requests=Requests(one.requests_waiting, one.requests_running),
+        kv_cache_usage_ratio=one.kv_cache_usage_ratio,
+        metrics_error=one.metrics_error,
+    )
+
+
+def _bytes(mebibytes: float | None) -> int | None:
+    return None if mebibytes is None else round(mebibytes * MIB)
+
+
+def _bytes_per_second(megabits: float | None) -> float | None:
+    return None if megabits is None else megabits * MEGABIT / 8

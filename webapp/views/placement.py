@@ -1,0 +1,70 @@
+"""Where one more engine fits: the answer for programs, and a form for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from flask import Blueprint, jsonify, render_template, request
+from flask.typing import ResponseReturnValue
+
+from webapp.nodes import Fleet
+from webapp.placement import GIB, BadQuestion, Candidate, Wanted
+from webapp.selection import models_of
+
+Rank = Callable[[Wanted], Sequence[Candidate]]
+
+
+def blueprint(fleet: Fleet, rank: Rank, notices: Callable[[], list[str]]) -> Blueprint:
+    views = Blueprint("placement", __name__)
+
+    @views.get("/v1/placement")
+    def ask() -> ResponseReturnValue:
+        try:
+            wanted = Wanted.of(request.args)
+        except BadQuestion as error:
+            return jsonify(ok=False, error="bad_request", message=str(error), field=error.field), 400
+        found = rank(wanted)
+        return jsonify(
+            ok=True,
+            wanted={name: value for name, value in asdict(wanted).items() if value not in (None, "")},
+            fitting=sum(one.fits for one in found),
+            nodes=[_told(one, bool(wanted.model)) for one in found],
+        )
+
+    @views.get("/placement")
+    def page() -> ResponseReturnValue:
+        problem, wanted, found = "", Wanted(), None
+        try:
+            wanted = Wanted.of(request.args)
+            if wanted != Wanted():
+                found = rank(wanted)
+        except BadQuestion as error:
+            problem = str(error)
+        return render_template(
+            "placement.html",
+            asked=request.args,
+            wanted=wanted,
+            problem=problem,
+            candidates=found,
+            models=models_of(fleet.nodes()),
+            notices=notices(),
+        ), 400 if problem else 200
+
+    return views
+
+
+def _told(one: Candidate, with_model: bool) -> dict[str, Any]:
+    told = {
+        "node": one.node.name,
+        "fits": one.fits,
+        "reasons": one.reasons,
+        "notes": one.notes,
+        "state": one.node.state,
+        "admission_state": one.admission,
+        "memory_available_gib": None if one.available_bytes is None else round(one.available_bytes / GIB, 3),
+        "idle_cores": None if one.idle_cores is None else round(one.idle_cores, 2),
+        "gpu_memory_free_gib": None if one.gpu_free_bytes is None else round(one.gpu_free_bytes / GIB, 3),
+    }
+    return {**told, "serves_model": one.serves} if with_model else told
