@@ -257,3 +257,15 @@ def test_what_would_open_more_than_was_meant_does_not_start(tmp_path: Path, flag
     assert result.returncode == 2
     assert said in result.stderr
     assert "a-token-of" not in result.stderr
+
+
+def test_up_reports_to_itself_by_a_token_of_its_own(tmp_path: Path):
+    for name in ("agents", "viewers"):
+        (tmp_path / name).write_text(f"a-token-of-{name}-01\n")
+    data = tmp_path / "data"
+    flags = ["--agent-tokens", str(tmp_path / "agents"), "--viewer-tokens", str(tmp_path / "viewers"), "--data-dir", str(data)]
+    with control_plane(tmp_path / "up.log", *flags, "--node", "this", command="up") as (url, process):
+        headers = {"Authorization": "Bearer a-token-of-viewers-01"}
+        eventually(lambda: 'llmgw_node_up{node="this"} 1' in fetch(url + "/metrics", headers), "this machine's numbers")
+        assert (data / "up.token").stat().st_mode & 0o777 == 0o600
+        assert (data / "up.token").read_bytes().strip() not in Path(f"/proc/{process.pid}/cmdline").read_bytes()

@@ -188,7 +188,8 @@ def test_any_path_is_answered_in_its_format(site, path, method):
 HEADERS = st.dictionaries(
     st.sampled_from(["Host", "Origin", "Cookie", "Authorization", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host",
                      "Accept", "X-Forwarded-Prefix", "X-Forwarded-User", "Forwarded", "Content-Type", "If-None-Match",
-                     "HX-Request", "Range", "Sec-Fetch-Site", "HX-Current-URL", "Content-Encoding", "If-Modified-Since", "Transfer-Encoding"]),
+                     "HX-Request", "Range",
+                     "Sec-Fetch-Site", "HX-Current-URL", "Content-Encoding", "If-Modified-Since", "Transfer-Encoding"]),
     st.text(string.printable[:95] + "\xe9\xff", max_size=30), max_size=6,
 )  # fmt: skip
 
