@@ -7,10 +7,12 @@ import json
 import os
 import re
 import resource
+import shlex
 import signal
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -269,3 +271,17 @@ def test_up_reports_to_itself_by_a_token_of_its_own(tmp_path: Path):
         eventually(lambda: 'llmgw_node_up{node="this"} 1' in fetch(url + "/metrics", headers), "this machine's numbers")
         assert (data / "up.token").stat().st_mode & 0o777 == 0o600
         assert (data / "up.token").read_bytes().strip() not in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+
+
+def test_the_documented_backup_of_a_running_control_plane_starts_elsewhere(tmp_path: Path):
+    guide = (Path(__file__).parent.parent / "docs" / "operations.md").read_text("utf-8")
+    command = re.search(r"^ *(python3 -c .*history\.sqlite)$", guide, re.MULTILINE).group(1)
+    data, backup = tmp_path / "data", tmp_path / "backup"
+    backup.mkdir()
+    with control_plane(tmp_path / "one.log", "--data-dir", str(data)) as (url, _):
+        assert post(url, beat("kept", 7))[0] == 200
+        eventually(lambda: sample(url, "enginehouse_store_write_lag_seconds") == 0, "the sample to be written")
+        words = shlex.split(command.replace("DATA", str(data)).replace("BACKUP", str(backup)))
+        assert subprocess.run([sys.executable, *words[1:]], timeout=30).returncode == 0
+        with control_plane(tmp_path / "two.log", "--data-dir", str(backup)) as (other, _):
+            assert post(other, beat("kept", 7))[1]["outcome"] == "replayed"

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from webapp import __version__
-from webapp.addresses import without_secrets
+from webapp.agent.answers import without_secrets
 from webapp.enquiry import Answer, Finding, ask, parsed
 from webapp.logs import plain
 
