@@ -410,6 +410,15 @@ def test_an_embed_link_opens_nothing_else_and_says_so(site, beat):
     beat("cpu-08", agent="b")
     client = site(viewers=True)
     root = shared(client, "/nodes/cpu-07").removesuffix("/nodes/cpu-07")
+    for path in (
+        "/fragments/numbers?chart=cpu&node=cpu-08",
+        "/fragments/numbers?chart=cpu&node=cpu-07&model=x",
+        "/fragments/about/cpu?model=x",
+        "/nodes/cpu-07/report.html",
+        "/api/v1/nodes/cpu-07",
+    ):
+        assert client.get(root + path, headers=HTMX).status_code == 403
+    assert client.get(root + "/fragments/numbers?chart=cpu&node=cpu-07", headers=HTMX).status_code == 200
     for path in ("/", "/nodes/cpu-08", "/fragments/cluster", "/fragments/node/cpu-08", "/metrics", "/add", "/nodes/"):
         answer = client.get(root + path, headers=HTMX)
         assert answer.status_code == 403

@@ -22,6 +22,7 @@ from webapp.listening import TICK_SECONDS, Listening
 from webapp.managed_prometheus import SCRAPE_SECONDS, ManagedPrometheus
 from webapp.measurement import Measurement
 from webapp.notes import Notes
+from webapp.past import StoredPast
 from webapp.placement import RecentIdle
 from webapp.registry import Registry, boottime
 from webapp.settings import SettingError
@@ -113,6 +114,7 @@ class ControlPlane:
             self.registry,
             history,
             fleet=elsewhere,
+            past=connection.fleet if connection else StoredPast(self.store),
             instances=self._instances,
             trends=self._trends,
             events=self._events,

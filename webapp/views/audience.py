@@ -29,7 +29,9 @@ _TOLD: dict[str, Audience] = {
 #: Blocks of each page; an embed link to a page opens these too.
 BLOCKS: dict[str, tuple[str, ...]] = {
     "pages.cluster": ("fragments.cluster",),
-    "pages.node": ("fragments.node", "fragments.charts", "fragments.about"),
+    "pages.node": ("fragments.node", "fragments.charts", "fragments.about", "fragments.numbers"),
+    "pages.models": ("fragments.models",),
+    "pages.model": ("fragments.model", "fragments.model_charts", "fragments.about", "fragments.numbers"),
     "instances.index": ("instances.index_fragment",),
     "instances.page": ("instances.fragment",),
 }

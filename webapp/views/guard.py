@@ -113,8 +113,9 @@ def guard(app: Flask, access: Access, refusals: Counter[str]) -> None:
         except HTTPException:
             return False
         asked = request.view_args or {}
-        if endpoint == "fragments.about":  # the block of one chart; its node stands in the query
-            asked = {"name": request.args.get("node", "")}
+        if endpoint in ("fragments.about", "fragments.numbers"):  # of one chart; whose it is stands in the query
+            subject, other = ("node", "model") if page == "pages.node" else ("model", "node")
+            asked = {} if request.args.get(other) else {"name": request.args.get(subject, "")}
         return opens(page, endpoint) and arguments == asked
 
     @app.context_processor
