@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from hypothesis import HealthCheck, settings
 
 from webapp import exposition, heartbeat
 from webapp.access import TokenFile
@@ -20,6 +22,11 @@ from webapp.metrics import Metric
 from webapp.registry import Registry
 
 GIB = 2**30
+
+#: `make fuzz` sets HYPOTHESIS_PROFILE=fuzz.
+settings.register_profile("fuzz", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
+if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz":
+    settings.load_profile("fuzz")
 
 
 class Clock:

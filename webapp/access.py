@@ -171,6 +171,20 @@ def secret_key(path: Path | None) -> bytes:
         raise AccessUnusable(f"{path}: cannot be written: {error.strerror}") from error
 
 
+def new_token(path: Path) -> str:
+    """A token of our own, which replaces the one in the file. Raises AccessUnusable."""
+    token = secrets.token_urlsafe(32)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(path.name + ".new")
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+            file.write(token + "\n")
+        fresh.replace(path)
+    except OSError as error:
+        raise AccessUnusable(f"{path}: cannot be written: {error.strerror}") from error
+    return token
+
+
 def existing_key(path: Path) -> bytes:
     """The key in a file that is there already. Raises AccessUnusable."""
     try:

@@ -55,15 +55,18 @@ def _up(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
     prometheus = ManagedPrometheus(settings.data_dir) if settings.with_prometheus else None
     with ControlPlane(settings, prometheus=prometheus) as plane:
         children: list[Child | ManagedPrometheus] = []
+        token_file = settings.data_dir / "up.token"
+        asked = plane.access.let_in(token_file)
 
         def ready(url: str) -> None:
             # A child of its own, that reports over HTTP exactly as a remote agent does.
             command = [sys.executable, "-m", "webapp.agent", "--server", url, *_agent_flags(flags)]
+            command += ["--token-file", str(token_file)] if asked else []
             agent = Child("the agent", command)
             agent.start()
             children.append(agent)
             if prometheus is not None:
-                prometheus.start(url.removeprefix("http://"))
+                prometheus.start(url.removeprefix("http://"), token_file if asked else None)
                 children.append(prometheus)
             print(f"Enginehouse is at {url}\nThis machine's first numbers appear within seconds. Ctrl-C stops it.", flush=True)
 

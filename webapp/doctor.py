@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from webapp import __version__
+from webapp.agent.answers import without_secrets
 from webapp.enquiry import Answer, Finding, ask, parsed
 from webapp.logs import plain
 
@@ -139,6 +140,7 @@ def server(settings: SimpleNamespace) -> Iterator[Finding]:
 
 
 def _control_plane(url: str, settings: SimpleNamespace) -> Iterator[Finding]:
+    shown = without_secrets(url)
     answer = ask(url + "/healthz", ca_file=settings.ca_file)
     if isinstance(answer, Finding):
         yield answer
@@ -147,39 +149,41 @@ def _control_plane(url: str, settings: SimpleNamespace) -> Iterator[Finding]:
     if answer.status != 200 or not health or "version" not in health:
         yield Finding(
             "wrong",
-            f"{url} answers {answer.status} with {answer.kind or 'no type'}: it is no control plane",
+            f"{shown} answers {answer.status} with {answer.kind or 'no type'}: it is no control plane",
             "Give the control plane's address with its sub-path; a proxy in front must not ask programs to sign in.",
         )
         return
-    yield Finding("ok", f"{url} is a control plane, version {health['version']}")
+    yield Finding("ok", f"{shown} is a control plane, version {health['version']}")
     if health["version"] != __version__:
         yield Finding(
             "unsure",
-            f"this program is version {__version__}, {url} is {health['version']}",
+            f"this program is version {__version__}, {shown} is {health['version']}",
             "Upgrade the older one when it suits; both directions work.",
         )
     for problem in health.get("problems", []):
-        yield Finding("wrong", f"{url} says: {problem}", "See docs/operations.md for this message.")
+        yield Finding("wrong", f"{shown} says: {problem}", "See docs/operations.md for this message.")
     yield from _clock(url, answer)
     yield from _reporting(url, settings)
 
 
 def _clock(url: str, answer: Answer) -> Iterator[Finding]:
+    shown = without_secrets(url)
     if answer.date is None:
         return
     apart = answer.date - answer.asked_at
     if abs(apart) > CLOCK_SECONDS:
         yield Finding(
             "unsure",
-            f"the clock here and the one of {url} are {abs(apart):.0f} s apart",
+            f"the clock here and the one of {shown} are {abs(apart):.0f} s apart",
             "Run chrony or systemd-timesyncd on both: nothing is decided by it, but the times that are shown are off.",
         )
     else:
-        yield Finding("ok", f"the clocks here and of {url} agree")
+        yield Finding("ok", f"the clocks here and of {shown} agree")
 
 
 def _reporting(url: str, settings: SimpleNamespace) -> Iterator[Finding]:
     """Whether a heartbeat would be let in; an empty one is sent, which changes nothing."""
+    shown = without_secrets(url)
     headers = {"Content-Type": "application/json"}
     if settings.token_file:
         try:
@@ -190,16 +194,16 @@ def _reporting(url: str, settings: SimpleNamespace) -> Iterator[Finding]:
     if isinstance(answer, Finding):
         yield answer
     elif answer.status == 400:
-        yield Finding("ok", f"{url} takes heartbeats from here")
+        yield Finding("ok", f"{shown} takes heartbeats from here")
     elif answer.status == 401:
         given = "does not know the token in " + str(settings.token_file) if settings.token_file else "asks agents for a token"
         yield Finding(
-            "wrong", f"{url} {given}", "Put a line of its --agent-tokens file into a file here and give that as --token-file."
+            "wrong", f"{shown} {given}", "Put a line of its --agent-tokens file into a file here and give that as --token-file."
         )
     else:
         yield Finding(
             "wrong",
-            f"{url} answers a heartbeat with {answer.status}",
+            f"{shown} answers a heartbeat with {answer.status}",
             "Let the proxy in front pass POST /v1/nodes/heartbeat on, unchanged.",
         )
 
@@ -208,6 +212,7 @@ def prometheus(settings: SimpleNamespace) -> Iterator[Finding]:
     url = getattr(settings, "prometheus", None)
     if not url:
         return
+    shown = without_secrets(url)
     answer = ask(url + "/api/v1/query?query=max(llmgw_node_up)")
     if isinstance(answer, Finding):
         yield answer
@@ -216,13 +221,13 @@ def prometheus(settings: SimpleNamespace) -> Iterator[Finding]:
     if answer.status != 200 or not found or found.get("status") != "success":
         yield Finding(
             "wrong",
-            f"{url} answers {answer.status}: it is no Prometheus",
+            f"{shown} answers {answer.status}: it is no Prometheus",
             "Give its address with its sub-path, but without /api/v1.",
         )
     elif not (found.get("data") or {}).get("result"):
-        yield Finding("wrong", f"{url} knows no series llmgw_node_up", "Let it scrape the control plane's /metrics.")
+        yield Finding("wrong", f"{shown} knows no series llmgw_node_up", "Let it scrape the control plane's /metrics.")
     else:
-        yield Finding("ok", f"{url} has our series")
+        yield Finding("ok", f"{shown} has our series")
 
 
 def report(settings: SimpleNamespace, write: Callable[[str], object]) -> int:

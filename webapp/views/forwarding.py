@@ -29,6 +29,9 @@ _FORWARDED = (
 _SEGMENTS = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 _LONGEST_PREFIX = 200
 
+_LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})"
+_HOST = re.compile(rf"({_LABEL}(\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])?(:[0-9]{{1,5}})?")
+
 
 def prefix(given: str) -> str | None:
     """A sub-path with a slash before it and none after; None for what is no path.
@@ -57,6 +60,8 @@ class Forwarding:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         environ[PEER] = environ.get("REMOTE_ADDR", "")
+        if not is_host(environ.get("HTTP_HOST", "")):
+            return _refused("400 Bad Request", "This Host is no name of a host.", start_response)
         if not self._hops:
             for name in _FORWARDED:
                 if environ.pop(name, None) is not None:
@@ -64,11 +69,13 @@ class Forwarding:
         return self._fixed(environ, start_response)
 
     def _place(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if not is_host(environ.get("HTTP_HOST", "")):  # a proxy's X-Forwarded-Host
+            environ["HTTP_HOST"] = environ["SERVER_NAME"]
         if environ.get("wsgi.url_scheme") not in ("http", "https"):
             environ["wsgi.url_scheme"] = "http"
         if self._base and not _move(environ, self._base):
             environ["SCRIPT_NAME"] = self._base
-            return _elsewhere(self._base, start_response)
+            return _refused("404 Not Found", f"Enginehouse serves below {self._base}/ here.", start_response)
         given = prefix(_nth_last(environ.pop("HTTP_X_FORWARDED_PREFIX", ""), self._hops)) if self._hops else ""
         if given and not _move(environ, given):  # else the proxy told the prefix and left it in the path
             environ["SCRIPT_NAME"] = environ.get("SCRIPT_NAME", "") + given
@@ -102,9 +109,20 @@ def _nth_last(values: str, number: int) -> str:
     return found[-number].strip() if len(found) >= number else ""
 
 
-def _elsewhere(base: str, start_response: Any) -> Iterable[bytes]:
+def is_host(text: str) -> bool:
+    """Whether a header Host names a host, with a port perhaps; an empty one names none, which HTTP/1.0 allows.
+
+    >>> [is_host(text) for text in ("house.example:8765", "[::1]:80", "my_service", "")]
+    [True, True, True, True]
+    >>> [is_host(text) for text in (".", "a..b", "a/b", "x" * 64, "[::1", "a:b")]
+    [False, False, False, False, False, False]
+    """
+    return len(text) <= 300 and _HOST.fullmatch(text) is not None
+
+
+def _refused(status: str, message: str, start_response: Any) -> Iterable[bytes]:
     headers = [("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")]
     headers += [("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"), ("Cache-Control", "no-store")]
     headers += [("Referrer-Policy", "same-origin")]
-    start_response("404 Not Found", headers)
-    return [f"Enginehouse serves below {base}/ here.\n".encode()]
+    start_response(status, headers)
+    return [f"{message}\n".encode()]
