@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from hypothesis import settings
 
 from webapp import exposition, heartbeat
 from webapp.app import create_app
@@ -18,6 +19,10 @@ from webapp.metrics import Metric
 from webapp.registry import Registry
 
 GIB = 2**30
+
+#: No test is about how long it takes.
+settings.register_profile("enginehouse", deadline=None)
+settings.load_profile("enginehouse")
 
 
 class Clock:

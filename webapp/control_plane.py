@@ -20,7 +20,7 @@ from webapp.history import History
 from webapp.instances import Instances
 from webapp.managed_prometheus import SCRAPE_SECONDS, ManagedPrometheus
 from webapp.measurement import Measurement
-from webapp.past import StoredPast
+from webapp.past import FurtherBack, Past, StoredPast
 from webapp.placement import RecentIdle
 from webapp.registry import Registry
 from webapp.settings import SettingError
@@ -88,7 +88,7 @@ class ControlPlane:
             self.registry,
             history,
             fleet=elsewhere,
-            past=connection.fleet if connection else StoredPast(self.store),
+            past=self._past(connection, settings.fleet),
             instances=self._instances,
             trends=self._trends,
             events=self._events,
@@ -100,6 +100,13 @@ class ControlPlane:
             notices=notices,
             demo=demo,
         )
+
+    def _past(self, connection: Connection | None, fleet: str) -> Past:
+        """Who tells how the fleet was: the store what was heard here, a Prometheus what lies before that, or all of it."""
+        own = StoredPast(self.store)
+        if connection is None:
+            return own
+        return connection.fleet if fleet == "prometheus" else FurtherBack(own, connection.fleet)
 
     def __enter__(self) -> ControlPlane:
         self._housekeeper.start()
