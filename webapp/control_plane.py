@@ -88,7 +88,7 @@ class ControlPlane:
             self.registry,
             history,
             fleet=elsewhere,
-            past=self._past(connection, settings.fleet),
+            past=self._past(connection, elsewhere is not None),
             instances=self._instances,
             trends=self._trends,
             events=self._events,
@@ -101,12 +101,12 @@ class ControlPlane:
             demo=demo,
         )
 
-    def _past(self, connection: Connection | None, fleet: str) -> Past:
+    def _past(self, connection: Connection | None, from_prometheus: bool) -> Past:
         """Who tells how the fleet was: the store what was heard here, a Prometheus what lies before that, or all of it."""
         own = StoredPast(self.store)
         if connection is None:
             return own
-        return connection.fleet if fleet == "prometheus" else FurtherBack(own, connection.fleet)
+        return connection.fleet if from_prometheus else FurtherBack(own, connection.fleet)
 
     def __enter__(self) -> ControlPlane:
         self._housekeeper.start()
