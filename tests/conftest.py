@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from flask import Flask
@@ -11,6 +12,7 @@ from flask.testing import FlaskClient
 from hypothesis import settings
 
 from webapp import exposition, heartbeat
+from webapp.access import TokenFile
 from webapp.app import create_app
 from webapp.heartbeat import Reading
 from webapp.history import Answer, History, Range
@@ -51,6 +53,19 @@ def wall() -> Clock:
 @pytest.fixture
 def registry(clock: Clock, wall: Clock) -> Registry:
     return Registry(clock=clock, wall=wall, render=exposition.render)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path, clock: Clock) -> Callable[..., TokenFile]:
+    """A file of tokens: `tokens("agents", "first-token-0001", "second-token-002 cpu-07")`."""
+
+    def write(name: str, *lines: str) -> TokenFile:
+        path = tmp_path / name
+        path.write_text("\n".join(lines) + "\n", "utf-8")
+        path.chmod(0o600)
+        return TokenFile(path, b"key", clock)
+
+    return write
 
 
 @pytest.fixture
