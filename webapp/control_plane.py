@@ -22,7 +22,7 @@ from webapp.listening import TICK_SECONDS, Listening
 from webapp.managed_prometheus import SCRAPE_SECONDS, ManagedPrometheus
 from webapp.measurement import Measurement
 from webapp.notes import Notes
-from webapp.past import StoredPast
+from webapp.past import FurtherBack, Past, StoredPast
 from webapp.placement import RecentIdle
 from webapp.registry import Registry, boottime
 from webapp.settings import SettingError
@@ -114,7 +114,7 @@ class ControlPlane:
             self.registry,
             history,
             fleet=elsewhere,
-            past=connection.fleet if connection else StoredPast(self.store),
+            past=self._past(connection, elsewhere is not None),
             instances=self._instances,
             trends=self._trends,
             events=self._events,
@@ -132,6 +132,13 @@ class ControlPlane:
             base_path=rules.base_path(settings),
             demo=demo,
         )
+
+    def _past(self, connection: Connection | None, from_prometheus: bool) -> Past:
+        """Who tells how the fleet was: the store what was heard here, a Prometheus what lies before that, or all of it."""
+        own = StoredPast(self.store)
+        if connection is None:
+            return own
+        return connection.fleet if from_prometheus else FurtherBack(own, connection.fleet)
 
     def __enter__(self) -> ControlPlane:
         self._housekeeper.start()
