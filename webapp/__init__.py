@@ -7,6 +7,7 @@ Read in this order; each module imports only what stands above it:
     measurement   what one node reported at one moment
     snapshot      resource_snapshot_v1, the other wire
     heartbeat     the message that carries a measurement
+    schema        the same messages read in one pass, where nothing is wrong with them
     metrics       the table: one row a metric, one row a chart
     nodes         a node as everyone sees it, and the rule of its state
     transit       how long a heartbeat was under way

@@ -60,8 +60,8 @@ def create_app(
     app.json.sort_keys = False  # type: ignore[attr-defined]
     Htmx(app)
     instances = Instances() if instances is None else instances
-    own = WithInstances(registry, instances, socket.gethostname(), exposition.render)
-    shown = own if fleet is None else WithInstances(fleet, instances, socket.gethostname(), exposition.render)
+    own = WithInstances(registry, instances, socket.gethostname(), exposition.Lines)
+    shown = own if fleet is None else WithInstances(fleet, instances, socket.gethostname(), exposition.Lines)
 
     def rank(wanted: placement.Wanted) -> list[placement.Candidate]:
         return placement.rank(shown.nodes(), wanted, idle_cores=idle_cores, stated=shown.admissions())

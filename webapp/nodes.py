@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -66,7 +66,7 @@ class Node:
     rejected: tuple[Rejection, ...] = ()
     conflict: Conflict | None = None
     #: The measurement as Prometheus text, one entry a family.
-    exposition: tuple[str, ...] = ()
+    exposition: Sequence[str] = ()
 
     @property
     def numbers(self) -> Measurement | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -47,7 +47,7 @@ class _Record:
     source: str
     rejected: tuple[Rejection, ...]
     clock_offset_s: float | None
-    exposition: tuple[str, ...] = ()
+    exposition: Sequence[str] = ()
     conflict: tuple[str, str, float] | None = None
     #: Runs of the agent that ended: their messages come late.
     past_boots: deque[str] = field(default_factory=lambda: deque(maxlen=16))
@@ -71,12 +71,14 @@ class Registry:
         *,
         clock: Callable[[], float] = boottime,
         wall: Callable[[], float] = time.time,
-        render: Callable[[Measurement, float], tuple[str, ...]] = lambda measurement, measured_at: (),
-        record: Callable[[Measurement, float], None] = lambda measurement, measured_at: None,
+        render: Callable[[Measurement, float], Sequence[str]] = lambda measurement, measured_at: (),
+        record: Callable[[Measurement, float, bytes | None], None] = lambda measurement, measured_at, message: None,
         most_nodes: int = 20_000,
         forget_after_seconds: float = 168 * 3600.0,
     ) -> None:
-        """`render` makes a node's text for /metrics; `record` keeps the measurement; both are called once a heartbeat."""
+        """`render` makes a node's text for /metrics; `record` keeps the measurement, whose message it gets where that is
+        without fault; both are called once a heartbeat.
+        """
         self._clock = clock
         self._wall = wall
         self._render = render
@@ -125,7 +127,7 @@ class Registry:
             self.heartbeats["accepted"] += 1
             self.rejections.update(_generic(rejection.path) for rejection in reading.rejected)
         if record.heard - record.measured <= FRESH_FOR_SECONDS:
-            self._record(measurement, measured_at)
+            self._record(measurement, measured_at, reading.message)
         return "accepted"
 
     def _make_room(self, now: float) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from flask import Blueprint, Response, jsonify, request
 from flask.typing import ResponseReturnValue
 
-from webapp import __version__, exposition, heartbeat, zipapp
+from webapp import __version__, exposition, schema, zipapp
 from webapp.heartbeat import HeartbeatRefused
 from webapp.nodes import Node
 from webapp.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
@@ -56,7 +56,7 @@ def blueprint(
     def beat() -> ResponseReturnValue:
         arrived = registry.now()
         try:
-            reading = heartbeat.read(body(request))
+            reading = schema.read(body(request))
             outcome = registry.accept(reading, source=request.remote_addr or "", arrived=arrived)
         except BodyTooLarge as error:
             registry.heartbeats["too_large"] += 1
