@@ -7,6 +7,7 @@ Needs the package xllamacpp (34 MB). `make smoke` fetches it, and a model of 94 
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -29,6 +30,7 @@ def main(model: str, port: int) -> None:
     print("listening at", server.listening_address, flush=True)
     while not ended.wait(0.2):
         pass
+    os._exit(0)  # its destructor may wait for ever if the server was stopped while it started
 
 
 if __name__ == "__main__":

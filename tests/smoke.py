@@ -41,6 +41,15 @@ def answers(url: str) -> bool:
     return True
 
 
+def is_ready(port: int) -> bool:
+    """Whether the engine there has loaded its model."""
+    try:
+        fetch(f"http://127.0.0.1:{port}/health")
+    except OSError:
+        return False
+    return True
+
+
 def instance(url: str, name: str) -> dict[str, Any] | None:
     """What the control plane lists of an instance that is alive."""
     return next((one for one in json.loads(fetch(url + "/v1/instance/list")) if one["instance_id"] == name), None)
@@ -64,7 +73,7 @@ def smoke(engine: Callable[[int], list[str]], directory: Path, say: Callable[[st
             assert answers(agent)
             say(f"the resource agent answers at {agent}")
             assert f"/instances/{name.replace(':', '%3A')}" in fetch(url + "/instances").replace(":", "%3A")
-            eventually(lambda: answers(f"http://127.0.0.1:{port}"), "the engine to be ready", 120)
+            eventually(lambda: is_ready(port), "the engine to be ready", 120)
             leader = eventually(lambda: child_on(managed.pid, str(port)), "the engine's process")
             say(f"the engine (process {leader}) is stopped")
             subprocess.run(["kill", "-TERM", str(leader)], check=True)
@@ -82,7 +91,7 @@ def smoke(engine: Callable[[int], list[str]], directory: Path, say: Callable[[st
             eventually(lambda: answers(agent), "the agent")
             with running(run, directory / "again.log") as managed:
                 wait_for_reports(url, name)
-                eventually(lambda: answers(f"http://127.0.0.1:{port}"), "the engine to be ready", 120)
+                eventually(lambda: is_ready(port), "the engine to be ready", 120)
                 say("the engine runs again, and reports what the agent that was there measures")
                 managed.send_signal(signal.SIGINT)
                 code = managed.wait(30)

@@ -28,6 +28,7 @@ ROUTES = {
     "pages.node": ("page", "/nodes/cpu-07"),
     "pages.nodes": ("page", "/nodes/"),
     "pages.add": ("page", "/add"),
+    "pages.embed_check": ("page", "/embed/check"),
     "fragments.cluster": ("fragment", "/fragments/cluster"),
     "fragments.node": ("fragment", "/fragments/node/cpu-07"),
     "fragments.about": ("fragment", "/fragments/about/cpu"),
@@ -218,6 +219,34 @@ def test_hostile_text_stays_text_everywhere(client, beat, name):
 TAGS = {tag for path in TEMPLATES.rglob("*.html") for tag in re.findall(r"<([a-z][a-z0-9-]*)", path.read_text("utf-8"))} - {
     "plotly-figure"
 }
+
+
+def test_an_embedded_page_has_no_navigation_and_keeps_its_ways_on_every_link(client, beat):
+    beat("cpu-07", host=Host(labels={"rack": "b2"}))
+    for path in ("/?embed=1&theme=dark&refresh=30&sort=cpu", "/nodes/cpu-07?embed=1&theme=dark&refresh=30"):
+        page = Page(client.get(path).text)
+        assert not page.all("nav") or all("Pages" not in (nav.get("aria-label") or "") for nav in page.all("nav"))
+        links = [a["href"] for a in page.all("a") if a["href"].startswith("/") and "#" not in a["href"]]
+        assert links
+        assert all("embed=1" in link and "theme=dark" in link and link.count("?") == 1 for link in links)
+        blocks = [s for s in page.all("section") if "hx-get" in s]
+        assert all("every 30s" in block["hx-trigger"] for block in blocks)
+    assert "embed" not in Page(client.get("/?sort=cpu").text).all("a")[3]["href"]
+
+
+@pytest.mark.parametrize(("asked", "every"), [("1", 5), ("30", 30), ("9999", 300), ("-3", 5), ("x", 5), ("٣", 5), ("", 5)])
+def test_refresh_is_never_faster_than_usual(client, asked, every):
+    section = next(s for s in Page(client.get(f"/?embed=1&refresh={asked}").text).all("section") if s.get("id") == "cluster")
+    assert section["data-block"] == str(every)
+
+
+def test_who_may_frame_is_on_every_answer_errors_and_assets_included(registry, history):
+    """T130"""
+    client = create_app(registry, history, frame_ancestors=("https://portal.example",)).test_client()
+    for path in ("/", "/nothing", "/metrics", "/static/icon.svg", "/v1/nothing"):
+        answer = client.get(path, buffered=True)
+        assert "frame-ancestors 'self' https://portal.example" in answer.headers["Content-Security-Policy"]
+        assert "X-Frame-Options" not in answer.headers
 
 
 def test_a_name_conflict_is_shown_on_row_and_page(client, beat):

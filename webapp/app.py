@@ -24,7 +24,7 @@ from webapp.registry import Registry
 from webapp.selection import Selection
 from webapp.summary import load_per_core, waiting
 from webapp.trends import Trends
-from webapp.views import assets, blocks, errors, fragments, instance_pages, machines, pages, routing, security
+from webapp.views import assets, blocks, errors, fragments, framing, instance_pages, machines, pages, routing, security
 from webapp.views import instances as instance_api
 from webapp.views import placement as placement_views
 
@@ -83,6 +83,7 @@ def create_app(
     app.register_blueprint(instance_pages.blueprint(instances, shown, notices))
     app.register_blueprint(placement_views.blueprint(shown, rank, notices))
     _teach_templates(app, demo)
+    framing.keep(app)
     assets.version_assets(app)
     errors.handle(app)
     security.protect(app, frame_ancestors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 
 from flask import Flask
@@ -46,7 +46,7 @@ class ControlPlane:
         without_agent = self._restore()
         self._instances = Instances(settings.instance_ttl_s)
         self._fleet = WithInstances(self.registry, self._instances, socket.gethostname(), exposition.Lines)
-        self._recorder = Recorder(self._fleet, self._heard, self.store.forget, without_agent)
+        self._recorder = Recorder(self._fleet, self._heard, self._forget, without_agent)
         self.app = self._application(settings, connection, demo)
         self._closing = threading.Event()
         self._housekeeper = threading.Thread(target=self._run, name="housekeeping", daemon=True)
@@ -56,6 +56,11 @@ class ControlPlane:
         self._trends.add(measurement, measured_at)
         self._events.add(measurement, measured_at)
         self._idle.add(measurement)
+
+    def _forget(self, name: str) -> None:
+        self.store.forget(name)
+        self._trends.forget(name)
+        self._events.forget(name)
 
     def _restore(self) -> dict[str, float]:
         """Put back the nodes of before the restart; those without an agent, with the Unix time of their last sample."""
@@ -89,6 +94,7 @@ class ControlPlane:
             queries=connection.queries if connection else None,
             alerts=connection.alerts.firing if connection else tuple,
             interval_s=settings.heartbeat_interval,
+            frame_ancestors=settings.frame_ancestor,
             notices=notices,
             demo=demo,
         )
@@ -121,10 +127,8 @@ class ControlPlane:
 
     def _keep_house(self) -> None:
         self._events.watch(self.registry.nodes())
-        forget: tuple[Callable[[str], None], ...] = (self.store.forget, self._trends.forget, self._events.forget)
         for name in self.registry.expire():
-            for keeper in forget:
-                keeper(name)
+            self._forget(name)
         self._instances.expire()
         self._recorder.step()
         self._idle.keep_only([node.name for node in self._fleet.nodes()])

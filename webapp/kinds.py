@@ -107,6 +107,18 @@ def _parameter(value: Any) -> tuple[str, str]:
     return name, text
 
 
+def _origin(value: Any) -> str:
+    """Scheme, host and port of a page, as frame-ancestors takes it.
+
+    >>> _origin("https://portal.example"), _origin("https://*.example:8443")
+    ('https://portal.example', 'https://*.example:8443')
+    """
+    origin = _text(value)
+    if not re.fullmatch(r"https?://(\*\.)?[A-Za-z0-9.-]+(:\d{1,5})?", origin):
+        raise ValueError
+    return origin
+
+
 def _table(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError
@@ -138,6 +150,7 @@ ADDRESS = Kind(_address, "HOST:PORT, such as 127.0.0.1:8765", "HOST:PORT")
 URL = Kind(_url, "an address such as http://127.0.0.1:8765", "URL")
 HEADER = Kind(_header, "NAME: VALUE, such as X-Scope-OrgID: tenant-1", "HEADER", secret=True)
 PARAMETER = Kind(_parameter, "NAME=VALUE, such as nocache=1", "NAME=VALUE", secret=True)
+ORIGIN = Kind(_origin, "an origin such as https://portal.example", "ORIGIN")
 TABLE = Kind(_table, "a table of texts", "")
 TABLES = Kind(_tables, "a list of tables", "")
 

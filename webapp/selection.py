@@ -99,21 +99,28 @@ class Selection:
         )
 
     @property
-    def query(self) -> str:
-        """The shortest query that asks for this selection; starts with "?" unless it is empty."""
-        pairs = [("q", self.text)] if self.text else []
-        pairs += [("state", state) for state in self.states]
-        pairs += [("model", self.model)] if self.model else []
-        pairs += [("label", label) for label in self.labels]
+    def arguments(self) -> dict[str, str | list[str]]:
+        """The fewest parts of an address that ask for this selection."""
+        found: dict[str, str | list[str]] = {
+            "q": self.text,
+            "state": list(self.states),
+            "model": self.model,
+            "label": list(self.labels),
+            "group": self.group,
+            "columns": ",".join(self.columns),
+            "view": "map" if self.view == "map" else "",
+            "measure": self.measure if self.measure != "cpu" else "",
+        }
         if self.sort != "name" or self.descending:
-            pairs.append(("sort", self.sort))
+            found["sort"] = self.sort
             if self.descending != _COLUMNS[self.sort].descending:
-                pairs.append(("order", "desc" if self.descending else "asc"))
-        pairs += [("group", self.group)] if self.group else []
-        pairs += [("columns", ",".join(self.columns))] if self.columns else []
-        pairs += [("view", "map")] if self.view == "map" else []
-        pairs += [("measure", self.measure)] if self.measure != "cpu" else []
-        return "?" + urlencode(pairs) if pairs else ""
+                found["order"] = "desc" if self.descending else "asc"
+        return {name: value for name, value in found.items() if value}
+
+    @property
+    def query(self) -> str:
+        """The arguments as they stand in an address; starts with "?" unless it is empty."""
+        return "?" + urlencode(self.arguments, doseq=True) if self.arguments else ""
 
     @property
     def filters(self) -> bool:

@@ -53,4 +53,8 @@ def blueprint(
         server = url_for("pages.cluster", _external=True).rstrip("/")
         return render_template("add.html", server=server, digest=packed_agent().digest, notices=notices())
 
+    @pages.get("/embed/check")
+    def embed_check() -> ResponseReturnValue:
+        return render_template("embed_check.html", notices=notices())
+
     return pages
