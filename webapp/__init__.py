@@ -52,6 +52,10 @@ Read in this order; each module imports only what stands above it:
     connection    all that is asked of Prometheus, built from the settings
     managed_prometheus  a Prometheus of our own
     app           builds all of the above and hands it to the views
+    tls           the certificate of the web server
+    http_messages requests read out of bytes, answers written as bytes
+    connections   one connection of the web server
+    serving       the web server
     cli           the commands
 
 `agent` runs on the nodes with the standard library alone; `views` is the only package that knows Flask.

@@ -27,6 +27,7 @@ from webapp.trends import Trends
 from webapp.views import assets, blocks, errors, fragments, framing, instance_pages, machines, pages, routing, security
 from webapp.views import instances as instance_api
 from webapp.views import placement as placement_views
+from webapp.views.heartbeats import Heartbeats, Shortcut
 
 #: templates/ and static/ lie in the package when it is installed, beside it in a checkout.
 ASSETS = Path(__file__).parent if (Path(__file__).parent / "templates").is_dir() else Path(__file__).parent.parent
@@ -66,10 +67,11 @@ def create_app(
     def rank(wanted: placement.Wanted) -> list[placement.Candidate]:
         return placement.rank(shown.nodes(), wanted, idle_cores=idle_cores, stated=shown.admissions())
 
+    heartbeats = Heartbeats(registry, interval_s)
     app.register_blueprint(
         machines.blueprint(
             registry,
-            interval_s,
+            heartbeats,
             notices,
             exposed=own.exposed,
             more=_instance_metrics(instances, own),
@@ -87,6 +89,7 @@ def create_app(
     assets.version_assets(app)
     errors.handle(app)
     security.protect(app, frame_ancestors)
+    app.wsgi_app = Shortcut(app.wsgi_app, heartbeats, security.headers(frame_ancestors))  # type: ignore[method-assign]
     return app
 
 

@@ -6,14 +6,9 @@ import argparse
 import ipaddress
 import logging
 import os
-import signal
-import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType, SimpleNamespace
-
-import waitress
-import waitress.server
+from types import SimpleNamespace
 
 from webapp import __version__
 from webapp.agent.__main__ import COMMANDS as NODE_COMMANDS
@@ -21,10 +16,11 @@ from webapp.agent.__main__ import main as node_main
 from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
 from webapp.control_plane import ControlPlane
-from webapp.heartbeat import LARGEST_BODY_BYTES
 from webapp.managed_prometheus import CannotManage, ManagedPrometheus
+from webapp.serving import CannotListen, Limits, Server
 from webapp.settings import SettingError, add_flags, resolve
 from webapp.store import StoreUnusable
+from webapp.views.heartbeats import is_heartbeat
 
 log = logging.getLogger("enginehouse")
 
@@ -50,7 +46,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.
         settings = resolve(settings_of(flags.command), flags, environment)
         logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
         return _COMMANDS[flags.command](settings, flags)
-    except (SettingError, StoreUnusable, CannotStart, CannotManage) as error:
+    except (SettingError, StoreUnusable, CannotStart, CannotListen, CannotManage) as error:
         print(f"enginehouse {flags.command}: {error}", file=sys.stderr)
         return 2
 
@@ -133,46 +129,9 @@ def _answer(plane: ControlPlane, settings: SimpleNamespace, ready: Callable[[str
         raise CannotStart(
             f"listening on {host} lets anyone on the network read and report; say --allow-anonymous if that is meant"
         )
-    with _bound(host, port) as listener:
-        server = waitress.server.create_server(
-            plane.app,
-            sockets=[listener],
-            threads=settings.threads,
-            ident=None,
-            connection_limit=1000,
-            channel_timeout=60,
-            cleanup_interval=10,
-            max_request_body_size=2 * LARGEST_BODY_BYTES,
-            asyncore_use_poll=True,
-            clear_untrusted_proxy_headers=True,
-        )
-        return _run(server, host, listener.getsockname()[1], ready)
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """A socket bound to the address. Raises CannotStart."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise CannotStart(f"cannot listen on {host}:{port}: {error.strerror}") from error
-    return listener
-
-
-def _run(server: waitress.server.BaseWSGIServer, host: str, port: int, ready: Callable[[str], None]) -> int:
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(0)
-
-    signal.signal(signal.SIGTERM, stop)
-    shown = f"[{host}]" if ":" in host else host
-    try:
-        ready(f"http://{shown}:{port}")
-        server.run()  # returns on KeyboardInterrupt and SystemExit
-    except (KeyboardInterrupt, SystemExit):
-        server.close()
+    server = Server(plane.app, host, port, Limits(threads=max(1, settings.threads)), at_once=is_heartbeat)
+    ready(server.url)
+    server.run()
     return 0
 
 

@@ -106,25 +106,27 @@ def _equal(self: Any, other: Any) -> Any:
 
 def _key_check(of: type) -> Callable[[Any], bool]:
     """Tells whether the items of each list in an instance of `of` have keys, all different."""
-    lists: list[tuple[str, Callable[[Any], Any], Callable[[Any], bool]]] = []
+    lists: list[tuple[str, Callable[[Any], Any], Callable[[Any], bool] | None]] = []
     for item in dataclasses.fields(of):
         kind = item.metadata.get("kind")
         if isinstance(kind, Parts):
             (key,) = kind.key
-            lists.append((item.name, attrgetter(key), _key_check(kind.of)))
-    if not lists:
-        return lambda instance: True
+            lists.append((item.name, attrgetter(key), _key_check(kind.of) if _has_lists(kind.of) else None))
 
     def differ(instance: Any) -> bool:
         for name, key, of_items in lists:
             items = getattr(instance, name)
             if items:
                 keys = set(map(key, items))
-                if len(keys) < len(items) or None in keys or not all(map(of_items, items)):
+                if len(keys) < len(items) or None in keys or (of_items and not all(map(of_items, items))):
                     return False
         return True
 
     return differ
+
+
+def _has_lists(of: type) -> bool:
+    return any(isinstance(item.metadata.get("kind"), Parts) for item in dataclasses.fields(of))
 
 
 _keys_differ = _key_check(Measurement)

@@ -17,18 +17,22 @@ def body(message: Request) -> bytes:
     """The body, expanded if it is gzip. Raises BodyTooLarge, HeartbeatRefused."""
     if (message.content_length or 0) > LARGEST_BODY_BYTES:
         raise BodyTooLarge(f"the body has {message.content_length} bytes; at most {LARGEST_BODY_BYTES} are taken")
-    body = message.stream.read(LARGEST_BODY_BYTES + 1)
-    encoding = message.headers.get("Content-Encoding", "identity").strip().lower()
+    return expanded(message.stream.read(LARGEST_BODY_BYTES + 1), message.headers.get("Content-Encoding", ""))
+
+
+def expanded(content: bytes, encoding: str) -> bytes:
+    """What a body with that Content-Encoding holds. Raises BodyTooLarge, HeartbeatRefused."""
+    encoding = encoding.strip().lower() or "identity"
     if encoding in ("gzip", "x-gzip"):
-        body = _expanded(body)
+        content = _unzipped(content)
     elif encoding != "identity":
         raise HeartbeatRefused(f"Content-Encoding: expected gzip or none, got {encoding[:40]!r}")
-    if len(body) > LARGEST_BODY_BYTES:
+    if len(content) > LARGEST_BODY_BYTES:
         raise BodyTooLarge(f"the body has more than {LARGEST_BODY_BYTES} bytes")
-    return body
+    return content
 
 
-def _expanded(body: bytes) -> bytes:
+def _unzipped(body: bytes) -> bytes:
     expander = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
         expanded = expander.decompress(body, LARGEST_BODY_BYTES + 1)

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from flask import Blueprint, Response, jsonify, request
 from flask.typing import ResponseReturnValue
 
-from webapp import __version__, exposition, schema, zipapp
-from webapp.heartbeat import HeartbeatRefused
+from webapp import __version__, exposition, zipapp
+from webapp.heartbeat import LARGEST_BODY_BYTES
 from webapp.nodes import Node
-from webapp.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
-from webapp.views.bodies import BodyTooLarge, body
+from webapp.registry import Registry
+from webapp.views.heartbeats import Heartbeats
 
 
 class PackedAgent(NamedTuple):
@@ -33,14 +33,14 @@ def packed_agent() -> PackedAgent:
 
 def blueprint(
     registry: Registry,
-    interval_s: float,
+    heartbeats: Heartbeats,
     problems: Callable[[], Sequence[str]] = tuple,
     *,
     exposed: Callable[[], Sequence[Node]] | None = None,
     more: Sequence[exposition.Family] = (),
     health_of_others: Callable[[], dict[str, Any]] = dict,
 ) -> Blueprint:
-    """`interval_s`: seconds between heartbeats that agents are asked for. `problems`: what is wrong here, in sentences.
+    """`problems`: what is wrong here, in sentences.
 
     `exposed`: the nodes of /metrics, where they aren't the registry's; `more`: what else stands there.
     `health_of_others`: more fields of /healthz.
@@ -54,24 +54,9 @@ def blueprint(
 
     @machines.post("/v1/nodes/heartbeat")
     def beat() -> ResponseReturnValue:
-        arrived = registry.now()
-        try:
-            reading = schema.read(body(request))
-            outcome = registry.accept(reading, source=request.remote_addr or "", arrived=arrived)
-        except BodyTooLarge as error:
-            registry.heartbeats["too_large"] += 1
-            return _refused(413, "too_large", str(error))
-        except HeartbeatRefused as error:
-            registry.heartbeats["refused"] += 1
-            return _refused(400, "bad_heartbeat", str(error), field=error.field)
-        except HeartbeatConflict as error:
-            return _refused(409, "name_conflict", str(error), field="node")
-        except HeartbeatForgotten as error:
-            return _refused(404, "forgotten", str(error), field="node")
-        except FleetFull as error:
-            return _refused(429, "fleet_full", str(error))
-        rejected = [{"field": path, "reason": reason} for path, reason in reading.rejected]
-        return jsonify(ok=True, outcome=outcome, interval_s=interval_s, rejected=rejected)
+        content = request.stream.read(LARGEST_BODY_BYTES + 1)
+        code, fields = heartbeats.take(content, request.headers.get("Content-Encoding", ""), request.remote_addr or "")
+        return jsonify(fields), code
 
     @machines.get("/metrics")
     def metrics() -> ResponseReturnValue:
@@ -92,7 +77,3 @@ def blueprint(
         return jsonify(ok=True, version=__version__, nodes=len(registry.nodes()), problems=list(problems()), **health_of_others())
 
     return machines
-
-
-def _refused(code: int, error: str, message: str, **more: str) -> ResponseReturnValue:
-    return jsonify(ok=False, error=error, message=message, **more), code
