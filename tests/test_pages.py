@@ -13,42 +13,73 @@ from tests.conftest import GIB
 from webapp.app import create_app
 from webapp.history import HistoryUnavailable
 from webapp.measurement import Disk, Engine, Host, Requests
+from webapp.views.audience import BLOCKS, audience
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 HTMX = {"HX-Request": "true"}
 
-#: Every route: who it is for, and a path that shows it.
+#: Every route: its kind, who may use it, and a path that shows it.
 ROUTES = {
-    "static": ("asset", "/static/icon.svg"),
-    "machines.beat": ("machine", None),
-    "machines.metrics": ("machine", "/metrics"),
-    "machines.agent": ("machine", "/agent.pyz"),
-    "machines.health": ("machine", "/healthz"),
-    "pages.cluster": ("page", "/"),
-    "pages.node": ("page", "/nodes/cpu-07"),
-    "pages.nodes": ("page", "/nodes/"),
-    "pages.add": ("page", "/add"),
-    "pages.embed_check": ("page", "/embed/check"),
-    "fragments.cluster": ("fragment", "/fragments/cluster"),
-    "fragments.node": ("fragment", "/fragments/node/cpu-07"),
-    "fragments.about": ("fragment", "/fragments/about/cpu"),
-    "fragments.charts": ("fragment", "/fragments/charts/cpu-07"),
-    "instances.index": ("page", "/instances"),
-    "instances.page": ("page", "/instances/hp_cpu-07:8000"),
-    "instances.index_fragment": ("fragment", "/fragments/instances"),
-    "instances.fragment": ("fragment", "/fragments/instance/hp_cpu-07:8000"),
-    "placement.page": ("page", "/placement"),
-    "placement.ask": ("machine", "/v1/placement"),
-    "instance_api.register": ("machine", None),
-    "instance_api.beat": ("machine", None),
-    "instance_api.report": ("machine", None),
-    "instance_api.unregister": ("machine", None),
-    "instance_api.list_all": ("machine", "/v1/instance/list"),
-    "instance_api.instance_resources": ("machine", "/debug/instance_resources"),
-    "instance_api.instance_loads": ("machine", "/debug/instance_loads"),
-    "instance_api.status": ("machine", "/debug/status"),
-    "instance_api.whole_pool": ("machine", "/debug/pool_resource"),
-    "instance_api.sources": ("machine", "/debug/pool_resource_sources"),
+    "static": ("asset", "anyone", "/static/icon.svg"),
+    "machines.beat": ("machine", "agent", None),
+    "machines.metrics": ("machine", "viewer", "/metrics"),
+    "machines.agent": ("machine", "anyone", "/agent.pyz"),
+    "machines.health": ("machine", "anyone", "/healthz"),
+    "pages.cluster": ("page", "viewer", "/"),
+    "pages.node": ("page", "viewer", "/nodes/cpu-07"),
+    "pages.nodes": ("page", "viewer", "/nodes/"),
+    "pages.add": ("page", "viewer", "/add"),
+    "pages.embed_check": ("page", "viewer", "/embed/check"),
+    "fragments.cluster": ("fragment", "viewer", "/fragments/cluster"),
+    "fragments.node": ("fragment", "viewer", "/fragments/node/cpu-07"),
+    "fragments.about": ("fragment", "viewer", "/fragments/about/cpu"),
+    "fragments.charts": ("fragment", "viewer", "/fragments/charts/cpu-07"),
+    "instances.index": ("page", "viewer", "/instances"),
+    "instances.page": ("page", "viewer", "/instances/hp_cpu-07:8000"),
+    "instances.index_fragment": ("fragment", "viewer", "/fragments/instances"),
+    "instances.fragment": ("fragment", "viewer", "/fragments/instance/hp_cpu-07:8000"),
+    "placement.page": ("page", "viewer", "/placement"),
+    "placement.ask": ("machine", "viewer", "/v1/placement"),
+    "instance_api.register": ("machine", "agent", None),
+    "instance_api.beat": ("machine", "agent", None),
+    "instance_api.report": ("machine", "agent", None),
+    "instance_api.unregister": ("machine", "agent", None),
+    "instance_api.list_all": ("machine", "viewer", "/v1/instance/list"),
+    "instance_api.instance_resources": ("machine", "viewer", "/debug/instance_resources"),
+    "instance_api.instance_loads": ("machine", "viewer", "/debug/instance_loads"),
+    "instance_api.status": ("machine", "viewer", "/debug/status"),
+    "instance_api.whole_pool": ("machine", "viewer", "/debug/pool_resource"),
+    "instance_api.sources": ("machine", "viewer", "/debug/pool_resource_sources"),
+    "login.form": ("page", "anyone", None),
+    "login.sign_in": ("form", "anyone", None),
+    "login.sign_out": ("form", "anyone", None),
+    "admin.forget": ("form", "admin", None),
+    "admin.note": ("form", "admin", None),
+    "admin.hand_over": ("form", "admin", None),
+    "pages.models": ("page", "viewer", "/models"),
+    "pages.models_": ("page", "viewer", "/models/"),
+    "pages.model": ("page", "viewer", "/models/llama-3.1-8b"),
+    "reports.node": ("page", "viewer", "/nodes/cpu-07/report.html"),
+    "api.nodes": ("machine", "viewer", "/api/v1/nodes"),
+    "api.node": ("machine", "viewer", "/api/v1/nodes/cpu-07"),
+    "api.engines": ("machine", "viewer", "/api/v1/engines"),
+    "api.models": ("machine", "viewer", "/api/v1/models"),
+    "api.series": ("machine", "viewer", "/api/v1/series?node=cpu-07&chart=cpu"),
+    "fragments.models": ("fragment", "viewer", "/fragments/models"),
+    "fragments.model": ("fragment", "viewer", "/fragments/model/llama-3.1-8b"),
+    "fragments.model_charts": ("fragment", "viewer", "/fragments/model-charts/llama-3.1-8b"),
+    "fragments.numbers": ("fragment", "viewer", "/fragments/numbers?chart=cpu&node=cpu-07"),
+}
+
+#: What needs the node to be there.
+OF_THE_NODE = {
+    "pages.node",
+    "reports.node",
+    "api.node",
+    "fragments.node",
+    "fragments.charts",
+    "instances.page",
+    "instances.fragment",
 }
 
 
@@ -72,25 +103,41 @@ class Page(HTMLParser):
 
 
 def test_every_route_is_classified(app):
-    assert {rule.endpoint for rule in app.url_map.iter_rules()} == set(ROUTES)
+    told = {}
+    for rule in app.url_map.iter_rules():
+        method = "POST" if "POST" in rule.methods else "GET"
+        told[rule.endpoint] = audience(rule.endpoint, rule.rule, method)
+    assert told == {endpoint: (kind, who) for endpoint, (kind, who, _) in ROUTES.items()}
 
 
-@pytest.mark.parametrize("endpoint", [name for name, (_, path) in ROUTES.items() if path])
+def test_a_get_changes_nothing(app):
+    """Whoever may act or report does it by POST."""
+    writes = [rule for rule in app.url_map.iter_rules() if ROUTES[rule.endpoint][1] in ("agent", "admin")]
+    assert all(rule.methods == {"POST", "OPTIONS"} for rule in writes)
+
+
+def test_every_block_belongs_to_a_page_that_an_embed_link_can_open(app):
+    assert {block for blocks in BLOCKS.values() for block in blocks} == {
+        endpoint for endpoint, (kind, _, _) in ROUTES.items() if kind == "fragment"
+    }
+
+
+@pytest.mark.parametrize("endpoint", [name for name, (_, _, path) in ROUTES.items() if path])
 @pytest.mark.parametrize("fleet", ["empty", "one node"])
 def test_every_route_answers_in_its_format(client, beat, endpoint, fleet):
-    kind, path = ROUTES[endpoint]
+    kind, _, path = ROUTES[endpoint]
     if fleet == "one node":
         beat("cpu-07")
         client.post("/v1/instance/register", json={"host": "cpu-07", "port": 8000})
     answer = client.get(path, headers=HTMX if kind == "fragment" else {}, buffered=True)
-    known = fleet == "one node" or "cpu-07" not in path
-    assert answer.status_code == (302 if path == "/nodes/" else 200 if known else 404)
+    known = fleet == "one node" or endpoint not in OF_THE_NODE
+    assert answer.status_code == (302 if path in ("/nodes/", "/models/") else 200 if known else 404)
     assert answer.mimetype == {
         "/metrics": "text/plain",
         "/healthz": "application/json",
         "/agent.pyz": "application/zip",
         "/static/icon.svg": "image/svg+xml",
-    }.get(path, "application/json" if path.startswith(("/v1/", "/debug/")) else "text/html")
+    }.get(path, "application/json" if path.startswith(("/v1/", "/debug/", "/api/")) else "text/html")
     assert "frame-ancestors 'self'" in answer.headers["Content-Security-Policy"]
     assert "unsafe-eval" not in answer.headers["Content-Security-Policy"]
     assert "script-src 'self';" in answer.headers["Content-Security-Policy"]
@@ -98,18 +145,30 @@ def test_every_route_answers_in_its_format(client, beat, endpoint, fleet):
     assert "X-Frame-Options" not in answer.headers
 
 
-@pytest.mark.parametrize("path", ["/fragments/cluster", "/fragments/node/cpu-07", "/fragments/charts/cpu-07"])
-def test_a_fragment_opened_by_itself_leads_to_its_page(client, beat, path):
+@pytest.mark.parametrize(
+    ("path", "page"),
+    [
+        ("/fragments/cluster", "/"),
+        ("/fragments/node/cpu-07", "/nodes/cpu-07"),
+        ("/fragments/charts/cpu-07", "/nodes/cpu-07"),
+        ("/fragments/models", "/models"),
+        ("/fragments/model/a//b", "/models/a//b"),
+        ("/fragments/model-charts/a%0Ab", "/models/a%0Ab"),
+        ("/fragments/numbers?chart=cpu&node=cpu-07", "/nodes/cpu-07"),
+        ("/fragments/numbers?chart=queue&model=m", "/models/m"),
+    ],
+)
+def test_a_fragment_opened_by_itself_leads_to_its_page(client, beat, path, page):
     beat("cpu-07")
     answer = client.get(path)
     assert answer.status_code == 302
-    assert answer.headers["Location"] == ("/" if path == "/fragments/cluster" else "/nodes/cpu-07")
+    assert answer.headers["Location"] == page
 
 
 def test_no_script_is_inline_and_nothing_comes_from_elsewhere(client, beat):
     """T119, T121"""
     beat("cpu-07")
-    for path in ("/", "/nodes/cpu-07", "/add", "/nothing"):
+    for path in ("/", "/nodes/cpu-07", "/models", "/models/llama-3.1-8b", "/add", "/nothing"):
         page = Page(client.get(path).text)
         assert all(script.get("src", "").startswith("/static/") for script in page.all("script"))
         assert all(link["href"].startswith("/static/") for link in page.all("link"))
@@ -214,11 +273,35 @@ def test_hostile_text_stays_text_everywhere(client, beat, name):
     assert all("src" in script for script in page.all("script"))
     assert not [attributes for _, attributes in page.tags if any(key.startswith("on") for key in attributes)]
     assert client.get(next(s["hx-get"] for s in page.all("section") if s.get("id") == "node"), headers=HTMX).status_code == 200
+    assert_models_are_text(client, name)
 
 
-TAGS = {tag for path in TEMPLATES.rglob("*.html") for tag in re.findall(r"<([a-z][a-z0-9-]*)", path.read_text("utf-8"))} - {
-    "plotly-figure"
-}
+def assert_models_are_text(client, name):
+    for path in ("/models", "/fragments/models"):
+        page = Page(client.get(path, headers=HTMX if "fragments" in path else {}).text)
+        links = [a["href"] for a in page.all("a") if a["href"].startswith("/models/")]
+        assert [unquote(link.removeprefix("/models/")) for link in links] == [name]
+        assert {tag for tag, _ in page.tags} <= TAGS
+    page = Page(client.get(links[0]).text)
+    assert {tag for tag, _ in page.tags} <= TAGS
+    assert name in page.text
+    assert all("src" in script for script in page.all("script"))
+    assert not [attributes for _, attributes in page.tags if any(key.startswith("on") for key in attributes)]
+    asked = [block["hx-get"] for tag in ("section", "div") for block in page.all(tag) if "hx-get" in block]
+    assert len(asked) == 2
+    for fragment in asked:
+        assert client.get(fragment, headers=HTMX).status_code == 200
+    taken = [a["href"] for a in page.all("a") if a["href"].startswith("/api/")]
+    assert [client.get(path).mimetype for path in taken] == ["text/csv", "application/json"]
+    assert client.get(taken[1]).get_json()["engines"][0]["model"] == name
+
+
+TAGS = {
+    tag
+    for path in TEMPLATES.rglob("*.html")
+    if path.name != "report.html"
+    for tag in re.findall(r"<([a-z][a-z0-9-]*)", path.read_text("utf-8"))
+} - {"plotly-figure"}
 
 
 def test_an_embedded_page_has_no_navigation_and_keeps_its_ways_on_every_link(client, beat):
@@ -226,7 +309,12 @@ def test_an_embedded_page_has_no_navigation_and_keeps_its_ways_on_every_link(cli
     for path in ("/?embed=1&theme=dark&refresh=30&sort=cpu", "/nodes/cpu-07?embed=1&theme=dark&refresh=30"):
         page = Page(client.get(path).text)
         assert not page.all("nav") or all("Pages" not in (nav.get("aria-label") or "") for nav in page.all("nav"))
-        links = [a["href"] for a in page.all("a") if a["href"].startswith("/") and "#" not in a["href"]]
+        files = ("/api/", "/static/")
+        links = [
+            a["href"]
+            for a in page.all("a")
+            if a["href"].startswith("/") and "download" not in a and not a["href"].startswith(files)
+        ]
         assert links
         assert all("embed=1" in link and "theme=dark" in link and link.count("?") == 1 for link in links)
         blocks = [s for s in page.all("section") if "hx-get" in s]
@@ -247,6 +335,24 @@ def test_who_may_frame_is_on_every_answer_errors_and_assets_included(registry, h
         answer = client.get(path, buffered=True)
         assert "frame-ancestors 'self' https://portal.example" in answer.headers["Content-Security-Policy"]
         assert "X-Frame-Options" not in answer.headers
+
+
+def test_both_directions_of_contact_are_told(client, beat):
+    beat("n1", agent_fields={"answered_s_ago": 10.0})
+    assert "our answer reached it 10 s before" in client.get("/nodes/n1").text
+    beat("n1", agent_fields={"answered_s_ago": 300.0})
+    assert "Our answers have not reached its agent for 5 min, though we hear it." in client.get("/nodes/n1").text
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"), [("6h", "6h"), ("3h", "3h"), ("30d", "30d"), ("31d", "1h"), ("x", "1h"), ("0m", "1h"), ("", "1h")]
+)
+def test_a_range_is_a_name_or_a_length(client, beat, asked, shown):
+    beat("n1")
+    page = Page(client.get(f"/nodes/n1?range={asked}").text)
+    charts = next(div["hx-get"] for div in page.all("div") if div.get("id") == "charts")
+    assert f"range={shown}" in charts
+    assert client.get(charts, headers=HTMX).status_code == 200
 
 
 def test_a_name_conflict_is_shown_on_row_and_page(client, beat):
@@ -282,6 +388,13 @@ def test_an_engine_that_does_not_tell_its_queue_is_not_an_empty_queue(client, be
     html = client.get("/nodes/n1").text
     assert html.count('title="metrics: 501, start with --metrics"') == 3
     assert "told by 1 of 2 engines" in " ".join(Page(client.get("/").text).text.split())
+
+
+def test_an_engine_without_a_model_stands_beside_one_with(client, beat):
+    beat("n1", engines=(Engine(id="a", model="m"), Engine(id="b"), Engine(id="c", model="m")))
+    text = " ".join(Page(client.get("/").text).text.split())
+    assert "m ×2" in text
+    assert "1 engine without a model" in text
 
 
 def test_a_history_that_is_away_is_an_answer_in_the_charts_and_holds_nothing_up(registry, beat, wall):

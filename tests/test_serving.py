@@ -79,7 +79,7 @@ def get(server: Server, path: str = "/", context: ssl.SSLContext | None = None, 
     ids=["nothing", "half a head", "half a body", "half a chunked body"],
 )
 def test_a_client_that_does_not_finish_is_closed_whatever_it_trickles(sent, monkeypatch):
-    monkeypatch.setattr("webapp.connections.IDLE_SECONDS", 0.5)
+    monkeypatch.setattr("webapp.channels.IDLE_SECONDS", 0.5)
     with serving(Limits(read_seconds=0.5)) as (server, closed), connect(server) as client:
         client.sendall(sent)
 
@@ -115,7 +115,7 @@ def test_two_hundred_clients_that_hang_keep_nobody_out():
 
 
 def test_who_does_not_read_the_answer_is_closed_and_holds_no_thread(monkeypatch):
-    monkeypatch.setattr("webapp.connections.LONGEST_ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("webapp.channels.LONGEST_ANSWER_SECONDS", 0.5)
     with serving(Limits(threads=1)) as (server, closed), connect(server) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.sendall(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n" * 3)

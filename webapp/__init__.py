@@ -9,8 +9,13 @@ Read in this order; each module imports only what stands above it:
     heartbeat     the message that carries a measurement
     schema        the same messages read in one pass, where nothing is wrong with them
     metrics       the table: one row a metric, one row a chart
+    access        tokens, and how often a wrong one may be tried
+    embedding     links that open one page
+    listening     whether this process listened
+    notes         what admins note on nodes
     nodes         a node as everyone sees it, and the rule of its state
     transit       how long a heartbeat was under way
+    record        what is known of one node
     registry      the fleet now
     descriptions  what the messages of the instance protocol hold
     instance      an engine that registered itself, and the rule that says whether it lives
@@ -44,9 +49,18 @@ Read in this order; each module imports only what stands above it:
     shared_history    one answer for all viewers
     prometheus_fleet  the fleet from Prometheus
     alerts        alerts that fire, by node and engine
+    past          the fleet as it was, rebuilt from the store
     palette       the colour of a model
     exposition    the fleet as Prometheus text
+    telemetry     what the control plane tells of itself
     charts        a chart and its series as a plotly figure
+    numbers       a chart's numbers as tables
+    models        what each model takes of the fleet
+    model_order   in which order a reader sees them
+    records       nodes, engines and models as flat records
+    api           the table of the HTTP API
+    spreadsheet   tables as CSV
+    report        charts for a file that needs no server
     settings      how a setting is read from flag, environment and file
     config        which settings there are
     connection    all that is asked of Prometheus, built from the settings
@@ -54,7 +68,7 @@ Read in this order; each module imports only what stands above it:
     app           builds all of the above and hands it to the views
     tls           the certificate of the web server
     http_messages requests read out of bytes, answers written as bytes
-    connections   one connection of the web server
+    channels      one connection of the web server
     serving       the web server
     cli           the commands
 

@@ -10,24 +10,47 @@ from pathlib import Path
 from flask import Flask
 from htmx_flask import Htmx
 
-from webapp import __version__, exposition, formats, gauges, placement
+from webapp import __version__, exposition, formats, gauges, heartbeat, models, numbers, placement
 from webapp.alerts import Alert
 from webapp.events import Events
 from webapp.explanations import Queries
 from webapp.fleet import WithInstances
 from webapp.history import History
+from webapp.instance import Instance
 from webapp.instances import Instances
 from webapp.metrics import Labels
 from webapp.nodes import Fleet, Node
 from webapp.palette import colour_index, on_dark
+from webapp.past import Past
 from webapp.registry import Registry
 from webapp.selection import Selection
-from webapp.summary import load_per_core, waiting
+from webapp.summary import by_model, load_per_core, waiting
+from webapp.telemetry import Telemetry
 from webapp.trends import Trends
-from webapp.views import assets, blocks, errors, fragments, framing, instance_pages, machines, pages, routing, security
+from webapp.views import (
+    admin,
+    api,
+    assets,
+    blocks,
+    errors,
+    fragments,
+    framing,
+    guard,
+    instance_pages,
+    login,
+    machines,
+    pages,
+    reports,
+    routing,
+    security,
+    timing,
+)
 from webapp.views import instances as instance_api
 from webapp.views import placement as placement_views
+from webapp.views.callers import Access
+from webapp.views.forwarding import Forwarding
 from webapp.views.heartbeats import Heartbeats, Shortcut
+from webapp.views.moment import AsOf, keep_moment
 
 #: templates/ and static/ lie in the package when it is installed, beside it in a checkout.
 ASSETS = Path(__file__).parent if (Path(__file__).parent / "templates").is_dir() else Path(__file__).parent.parent
@@ -41,33 +64,56 @@ def create_app(
     instances: Instances | None = None,
     trends: Trends | None = None,
     events: Events | None = None,
+    past: Past | None = None,
     interval_s: float = 10.0,
     frame_ancestors: tuple[str, ...] = (),
     notices: Callable[[], list[str]] = list,
     idle_cores: Callable[[Node], float | None] = placement.idle_now,
     queries: Queries | None = None,
     alerts: Callable[[], Sequence[Alert]] = tuple,
+    access: Access | None = None,
+    telemetry: Telemetry | None = None,
+    limits: heartbeat.Limits = heartbeat.LIMITS,
+    most_series: int = 2_000_000,
+    hops: int = 0,
+    base_path: str = "",
     demo: bool = False,
     wall: Callable[[], float] = time.time,
 ) -> Flask:
     """The web application around a registry and a history.
 
-    `fleet` feeds the pages where it isn't the registry. `notices` are sentences that every page shows.
-    `idle_cores` of a node over the last minutes. `queries` and `alerts` are those of the Prometheus in use.
+    `fleet` feeds the pages where it isn't the registry; `past` does where an address names a moment. `notices` are
+    sentences that every page shows. `idle_cores` of a node over the last minutes. `queries` and `alerts` are those of
+    the Prometheus in use.
+    `hops` proxies in front are believed; without `access` whoever reaches it may read and report, and act from this
+    machine itself.
     """
     app = Flask(__name__, root_path=str(ASSETS))
     routing.take_any_name(app)
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     app.json.sort_keys = False  # type: ignore[attr-defined]
     Htmx(app)
+    access, telemetry = access or Access(), telemetry or Telemetry()
+    timing.measure(app, telemetry)
+    guard.guard(app, access, telemetry.refused)
     instances = Instances() if instances is None else instances
     own = WithInstances(registry, instances, socket.gethostname(), exposition.Lines)
-    shown = own if fleet is None else WithInstances(fleet, instances, socket.gethostname(), exposition.Lines)
+    now = own if fleet is None else WithInstances(fleet, instances, socket.gethostname(), exposition.Lines)
+    shown = AsOf(now, past, wall)
 
     def rank(wanted: placement.Wanted) -> list[placement.Candidate]:
-        return placement.rank(shown.nodes(), wanted, idle_cores=idle_cores, stated=shown.admissions())
+        return placement.rank(now.nodes(), wanted, idle_cores=idle_cores, stated=now.admissions())
 
-    heartbeats = Heartbeats(registry, interval_s)
+    def residents(node: str) -> Sequence[Instance]:
+        return now.residents(node) if shown.is_now() else ()
+
+    def firing() -> Sequence[Alert]:
+        return alerts() if shown.is_now() else ()
+
+    def all_notices() -> list[str]:
+        return [*notices(), *shown.notices()]
+
+    heartbeats = Heartbeats(registry, interval_s, telemetry.refused, limits)
     app.register_blueprint(
         machines.blueprint(
             registry,
@@ -76,20 +122,28 @@ def create_app(
             exposed=own.exposed,
             more=_instance_metrics(instances, own),
             health_of_others=lambda: {"ttl_s": instances.ttl_s},
+            telemetry=telemetry,
+            most_series=most_series,
         )
     )
     app.register_blueprint(instance_api.blueprint(instances, wall))
-    overview = blocks.Cluster(shown, trends or Trends(), events or Events(wall), wall, alerts)
-    app.register_blueprint(pages.blueprint(shown, overview, notices, shown.residents, alerts))
-    app.register_blueprint(fragments.blueprint(shown, overview, history, wall, shown.residents, queries, alerts))
-    app.register_blueprint(instance_pages.blueprint(instances, shown, notices))
-    app.register_blueprint(placement_views.blueprint(shown, rank, notices))
+    overview = blocks.Cluster(shown, trends or Trends(), events or Events(wall), wall, firing, shown.is_now)
+    app.register_blueprint(pages.blueprint(shown, overview, all_notices, residents, firing))
+    app.register_blueprint(fragments.blueprint(shown, overview, history, shown.now, residents, queries, firing))
+    app.register_blueprint(api.blueprint(shown, history))
+    app.register_blueprint(reports.blueprint(shown, history))
+    app.register_blueprint(instance_pages.blueprint(instances, now, notices))
+    app.register_blueprint(placement_views.blueprint(now, rank, notices))
+    app.register_blueprint(login.blueprint(access, telemetry.refused))
+    app.register_blueprint(admin.blueprint(registry))
+    keep_moment(app, wall)
     _teach_templates(app, demo)
     framing.keep(app)
     assets.version_assets(app)
     errors.handle(app)
     security.protect(app, frame_ancestors)
-    app.wsgi_app = Shortcut(app.wsgi_app, heartbeats, security.headers(frame_ancestors))  # type: ignore[method-assign]
+    shortcut = Shortcut(app.wsgi_app, heartbeats, telemetry, security.headers(frame_ancestors), guard.admit_agents(access))
+    app.wsgi_app = Forwarding(shortcut, hops, base_path)  # type: ignore[method-assign]
     return app
 
 
@@ -120,10 +174,19 @@ def _teach_templates(app: Flask, demo: bool) -> None:
         formats.clock_offset,
         formats.plural,
         load_per_core,
+        by_model,
         colour_index,
     ):
         app.jinja_env.filters[function.__name__] = function
     app.jinja_env.filters["bytes"] = formats.bytes_
+    app.jinja_env.filters["figure"] = numbers.written
     app.jinja_env.globals.update(
-        gauges=gauges, waiting=waiting, version=__version__, demo=demo, Selection=Selection, now=time.time, dark_colours=on_dark()
+        gauges=gauges,
+        gauges_of=models,
+        waiting=waiting,
+        version=__version__,
+        demo=demo,
+        Selection=Selection,
+        now=time.time,
+        dark_colours=on_dark(),
     )

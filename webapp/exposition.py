@@ -20,6 +20,9 @@ from webapp.nodes import Node
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
+#: A node with more is rare; a fleet of nodes with fewer isn't counted in full.
+_MOST_SERIES_A_NODE = 100
+
 _FAMILIES = tuple(families().items())
 
 
@@ -37,10 +40,11 @@ def _labels(labels: Labels) -> str:
 
 
 def _series(name: str, labels: Labels, value: float) -> str:
-    return f"{name}{{{_labels(labels)}}} {_number(value)}\n"
+    return f"{name}{{{_labels(labels)}}} {written(value)}\n"
 
 
-def _number(value: float) -> str:
+def written(value: float) -> str:
+    """A number as it stands behind a series."""
     if isinstance(value, float) and not value.is_integer():
         return repr(value)
     return str(int(value)) if abs(value) < 1e15 else repr(float(value))
@@ -90,7 +94,7 @@ def render(measurement: Measurement, measured_at: float) -> tuple[str, ...]:
             end = f",{own}}}" if own else "}"
             for (place, name, fixed, ago), value in zip(rows, values_of(item)):
                 if value is not None:
-                    found[place] += f"{name}{node}{fixed}{end} {_number(round(measured_at - value) if ago else value)}\n"
+                    found[place] += f"{name}{node}{fixed}{end} {written(round(measured_at - value) if ago else value)}\n"
     return tuple(found)
 
 
@@ -123,27 +127,40 @@ class Lines(Sequence[str]):
         return self._lines()[place]
 
 
+def within(nodes: Sequence[Node], most_series: int) -> Sequence[Node]:
+    """The first of the nodes whose series, with two more each, stay within the limit."""
+    if len(nodes) * _MOST_SERIES_A_NODE <= most_series:
+        return nodes
+    so_far = 0
+    for index, node in enumerate(nodes):
+        so_far += 2 + (sum(entry.count("\n") for entry in node.exposition) if node.numbers is not None else 0)
+        if so_far > most_series:
+            return nodes[:index]
+    return nodes
+
+
 def text(nodes: Sequence[Node], counters: Iterable[Family] = (), *, openmetrics: bool = False) -> str:
     """Everything that a scrape gets."""
     young = [node.exposition for node in nodes if node.numbers is not None and node.exposition]
     parts = [_contact(UP, nodes), _contact(HEARTBEAT_AGE, nodes)]
     for (name, rows), entries in zip(_FAMILIES, zip(*young)):
         if lines := "".join(entries):
-            parts += (_head(name, rows[0].help, "gauge"), lines)
+            parts += (head(name, rows[0].help, "gauge"), lines)
     parts.extend(counter.text(openmetrics) for counter in counters)
     if openmetrics:
         parts.append("# EOF\n")
     return "".join(parts)
 
 
-def _head(name: str, help: str, kind: str) -> str:
+def head(name: str, help: str, kind: str) -> str:
+    """The lines before a family's series."""
     return f"# HELP {name} {help}\n# TYPE {name} {kind}\n"
 
 
 def _contact(row: Contact, nodes: Sequence[Node]) -> str:
     value = (lambda node: int(node.state in ("fresh", "late"))) if row is UP else (lambda node: round(node.heard_s, 3))
-    return _head(row.name, row.help, "gauge") + "".join(
-        [f'{row.name}{{node="{escaped(node.name)}"}} {_number(value(node))}\n' for node in nodes]
+    return head(row.name, row.help, "gauge") + "".join(
+        [f'{row.name}{{node="{escaped(node.name)}"}} {written(value(node))}\n' for node in nodes]
     )
 
 
@@ -163,7 +180,7 @@ class Gauges:
 
     def text(self, openmetrics: bool) -> str:
         lines = "".join(_series(self._name, labels, value) for labels, value in self._series())
-        return _head(self._name, self._help, "gauge") + lines if lines else ""
+        return head(self._name, self._help, "gauge") + lines if lines else ""
 
 
 class Counters:
@@ -180,4 +197,4 @@ class Counters:
         # OpenMetrics names the family without the suffix that its samples carry.
         family = self._name.removesuffix("_total") if openmetrics else self._name
         lines = (_series(self._name, ((self._label, name),), count) for name, count in sorted(dict(self._counts).items()))
-        return "".join(chain([_head(family, self._help, "counter")], lines))
+        return "".join(chain([head(family, self._help, "counter")], lines))

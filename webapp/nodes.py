@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from webapp.fields import Rejection
 from webapp.measurement import FRESH_FOR_SECONDS, Measurement
+from webapp.notes import Note
 
 State = Literal["fresh", "late", "stale", "gone"]
 STATES: tuple[State, ...] = ("fresh", "late", "stale", "gone")
@@ -42,6 +43,8 @@ class Conflict:
     agent_id: str
     source: str
     seconds_ago: float
+    #: Whether an admin has given it the name, which it takes with its next heartbeat.
+    is_heir: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,18 @@ class Node:
     source: str = ""
     rejected: tuple[Rejection, ...] = ()
     conflict: Conflict | None = None
+    #: Why it drains, if an admin said so.
+    note: Note | None = None
     #: The measurement as Prometheus text, one entry a family.
     exposition: Sequence[str] = ()
+
+    @property
+    def unanswered_s(self) -> float | None:
+        """Seconds for which our answers have not reached the agent, though it is heard; None while they do."""
+        answered = self.measurement.agent.answered_s_ago
+        if answered is None or self.state not in ("fresh", "late") or answered <= 3 * self.interval_s + 5:
+            return None
+        return answered
 
     @property
     def numbers(self) -> Measurement | None:

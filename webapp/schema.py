@@ -18,21 +18,23 @@ from msgspec import Meta
 
 from webapp import heartbeat
 from webapp.fields import Flag, Part, Parts, Quantity, Text, Texts
-from webapp.heartbeat import LONGEST_NAME, Reading
+from webapp.heartbeat import LIMITS, LONGEST_NAME, Limits, Reading
 from webapp.measurement import Measurement
 
 #: Escapes that the tolerant reader replaces: NUL, and halves of surrogate pairs.
 _REPLACED = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
 
-def read(body: bytes) -> Reading:
+def read(body: bytes, limits: Limits = LIMITS) -> Reading:
     """The measurement in a message, as `heartbeat.read` reads it. Raises HeartbeatRefused."""
-    measurement = _faultless(body)
-    return heartbeat.read(body) if measurement is None else Reading(measurement, (), body)
+    measurement = _faultless(body) if len(body) <= limits.body_bytes else None
+    if measurement is None or len(measurement.engines) > limits.engines:
+        return heartbeat.read(body, limits)
+    return Reading(measurement, (), body)
 
 
 def _faultless(body: bytes) -> Measurement | None:
-    if len(body) > heartbeat.LARGEST_BODY_BYTES or heartbeat.nesting_may_exceed(body, heartbeat.DEEPEST_NESTING):
+    if heartbeat.nesting_may_exceed(body, heartbeat.DEEPEST_NESTING):
         return None
     if b"\\u" in body and _REPLACED.search(body):
         return None

@@ -23,7 +23,7 @@ from typing import Any
 
 import uvloop
 
-from webapp.connections import Connection, Limits
+from webapp.channels import Channel, Limits
 from webapp.http_messages import BASE_ENVIRON, Answer, Environ, call
 from webapp.tls import CannotListen, Tls
 
@@ -72,7 +72,7 @@ class Server:
             "SERVER_PORT": str(bound),
             "wsgi.url_scheme": "https" if tls else "http",
         }
-        self._connections: dict[Connection, None] = {}
+        self._connections: dict[Channel, None] = {}
         self._arriving: dict[asyncio.Task[Any], float] = {}
         self._loop = uvloop.new_event_loop()
         self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="request")
@@ -92,10 +92,10 @@ class Server:
     def soon(self, do: Callable[[], Any]) -> None:
         self._loop.call_soon(do)
 
-    def joined(self, connection: Connection) -> None:
+    def joined(self, connection: Channel) -> None:
         self._connections[connection] = None
 
-    def left(self, connection: Connection) -> None:
+    def left(self, connection: Channel) -> None:
         self._connections.pop(connection, None)
 
     def ask(self, environ: Environ, then: Callable[[Answer], None]) -> None:
@@ -195,7 +195,7 @@ class Server:
 
     async def _take(self, accepted: socket.socket) -> None:
         secure = {"ssl": self._tls.current(), "ssl_handshake_timeout": self.limits.read_seconds} if self._tls else {}
-        await self._loop.connect_accepted_socket(lambda: Connection(self), accepted, **secure)  # type: ignore[arg-type]
+        await self._loop.connect_accepted_socket(lambda: Channel(self), accepted, **secure)  # type: ignore[arg-type]
 
     def _taken(self, task: asyncio.Task[Any]) -> None:
         self._arriving.pop(task, None)
@@ -224,7 +224,7 @@ class Server:
             if why := connection.overdue(now):
                 self._close(connection, why)
 
-    def _close(self, connection: Connection, why: str) -> None:
+    def _close(self, connection: Channel, why: str) -> None:
         self.closed[why] += 1
         self._connections.pop(connection, None)  # its end is told a moment later
         connection.abort()

@@ -35,6 +35,8 @@
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
+    clearTimeout(typing);
+    document.activeElement.blur(); // so that j and k move through what was found
     apply();
   });
   block.addEventListener("click", (event) => {

@@ -2,10 +2,10 @@
 (() => {
   const help = document.createElement("dialog");
   help.className = "keys";
-  help.innerHTML = "<h2>Keys</h2><dl><dt>/</dt><dd>search</dd><dt>j, k</dt><dd>next, previous node</dd><dt>Enter</dt><dd>open the node</dd><dt>Esc</dt><dd>leave the search</dd><dt>?</dt><dd>this list</dd></dl><form method=dialog><button>Close</button></form>";
+  help.innerHTML = "<h2>Keys</h2><dl><dt>/</dt><dd>search</dd><dt>j, k</dt><dd>next, previous node</dd><dt>Enter</dt><dd>end the search; open the node</dd><dt>Esc</dt><dd>clear the search</dd><dt>?</dt><dd>this list</dd></dl><form method=dialog><button>Close</button></form>";
   document.body.append(help);
 
-  const links = () => [...document.querySelectorAll(".nodes .col-name > a:first-child, .map a")];
+  const links = () => [...document.querySelectorAll(".nodes tbody .col-name > a:first-child, .map a")];
   const move = (by) => {
     const all = links();
     const at = all.indexOf(document.activeElement);

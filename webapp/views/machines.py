@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from flask import Blueprint, Response, jsonify, request
+from flask import Blueprint, Response, g, jsonify, request
 from flask.typing import ResponseReturnValue
 
-from webapp import __version__, exposition, zipapp
-from webapp.heartbeat import LARGEST_BODY_BYTES
+from webapp import __version__, exposition, fingerprint, zipapp
 from webapp.nodes import Node
 from webapp.registry import Registry
+from webapp.telemetry import Gauge, Telemetry
 from webapp.views.heartbeats import Heartbeats
 
 
@@ -39,6 +41,8 @@ def blueprint(
     exposed: Callable[[], Sequence[Node]] | None = None,
     more: Sequence[exposition.Family] = (),
     health_of_others: Callable[[], dict[str, Any]] = dict,
+    telemetry: Telemetry,
+    most_series: int = 2_000_000,
 ) -> Blueprint:
     """`problems`: what is wrong here, in sentences.
 
@@ -46,23 +50,32 @@ def blueprint(
     `health_of_others`: more fields of /healthz.
     """
     machines = Blueprint("machines", __name__)
-    counters = (
+    left_out: Counter[str] = Counter()
+    telemetry.add(
         exposition.Counters("enginehouse_heartbeats_total", "Heartbeats received.", "outcome", registry.heartbeats),
         exposition.Counters("enginehouse_rejected_fields_total", "Fields of heartbeats left out.", "field", registry.rejections),
+        Gauge("enginehouse_nodes", "Nodes that are known.", lambda: float(registry.count)),
+        Gauge("enginehouse_metrics_left_out_nodes", "Nodes left out of /metrics.", lambda: float(left_out["now"])),
         *more,
     )
 
     @machines.post("/v1/nodes/heartbeat")
     def beat() -> ResponseReturnValue:
-        content = request.stream.read(LARGEST_BODY_BYTES + 1)
-        code, fields = heartbeats.take(content, request.headers.get("Content-Encoding", ""), request.remote_addr or "")
+        content = request.stream.read(heartbeats.limits.body_bytes + 1)
+        code, fields = heartbeats.take(
+            content, request.headers.get("Content-Encoding", ""), request.remote_addr or "", g.agent_node
+        )
         return jsonify(fields), code
 
     @machines.get("/metrics")
     def metrics() -> ResponseReturnValue:
+        started = time.perf_counter()
         openmetrics = "application/openmetrics-text" in request.headers.get("Accept", "")
         nodes = registry.nodes() if exposed is None else exposed()
-        text = exposition.text(nodes, counters, openmetrics=openmetrics)
+        shown = exposition.within(nodes, most_series)
+        left_out["now"] = len(nodes) - len(shown)
+        text = exposition.text(shown, telemetry.families, openmetrics=openmetrics)
+        telemetry.scrape_s = time.perf_counter() - started
         return Response(text, content_type=exposition.OPENMETRICS if openmetrics else exposition.TEXT)
 
     @machines.get("/agent.pyz")
@@ -74,6 +87,10 @@ def blueprint(
 
     @machines.get("/healthz")
     def health() -> ResponseReturnValue:
-        return jsonify(ok=True, version=__version__, nodes=len(registry.nodes()), problems=list(problems()), **health_of_others())
+        """Anyone may ask whether it is there; what it knows is for those who may read."""
+        known = {"ok": True, "version": __version__, "build": fingerprint.build(), **health_of_others()}
+        if g.caller.role == "nobody" or g.caller.path:
+            return jsonify(**known)
+        return jsonify(**known, nodes=registry.count, problems=list(problems()))
 
     return machines
