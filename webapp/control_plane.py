@@ -51,7 +51,7 @@ class ControlPlane:
         self._trends, self._events, self._idle = Trends(), Events(time.time), RecentIdle()
         self._listening = Listening(boottime)
         self.registry = Registry(
-            render=exposition.render,
+            render=exposition.Lines,
             record=self._heard,
             drop=self._forget,
             listening=self._listening,
@@ -61,15 +61,15 @@ class ControlPlane:
         )
         without_agent = self._restore()
         self._instances = Instances(settings.instance_ttl_s)
-        self._fleet = WithInstances(self.registry, self._instances, socket.gethostname(), exposition.render)
+        self._fleet = WithInstances(self.registry, self._instances, socket.gethostname(), exposition.Lines)
         self._recorder = Recorder(self._fleet, self._heard, self._forget, without_agent)
         self.telemetry = _telemetry(self.store)
         self.app = self._application(settings, connection, demo)
         self._closing = threading.Event()
         self._housekeeper = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
-    def _heard(self, measurement: Measurement, measured_at: float) -> None:
-        self.store.record(measurement, measured_at)
+    def _heard(self, measurement: Measurement, measured_at: float, message: bytes | None = None) -> None:
+        self.store.record(measurement, measured_at, message)
         self._trends.add(measurement, measured_at)
         self._events.add(measurement, measured_at)
         self._idle.add(measurement)
