@@ -1,9 +1,11 @@
-"""Print the reference pages from the tables: `python docs/generate.py` writes docs/metrics.md and docs/configuration.md."""
+"""Print the reference pages from the tables: `python docs/generate.py` writes docs/metrics.md, configuration.md and http-api.md."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from webapp import records
+from webapp.api import ROUTES, Route
 from webapp.config import COMMANDS, SETTINGS
 from webapp.metrics import CHARTS, HEARTBEAT_AGE, METRICS, UP, Metric
 
@@ -70,7 +72,56 @@ line that says what came and what was wanted, and exit code 2.
 """
 
 
-PAGES = {"metrics.md": metrics_page, "configuration.md": configuration_page}
+_FIELDS = {"node": records.NODE_FIELDS, "engine": records.ENGINE_FIELDS, "model": records.MODEL_FIELDS}
+
+
+def http_api_page() -> str:
+    """A section a route, from `webapp/api.py`; a table of fields a record, from `webapp/records.py`."""
+    routes = "\n".join(_route(route) for route in ROUTES)
+    fields = "\n".join(
+        f"## A{'n' if name == 'engine' else ''} {name}\n\n| field | unit | what |\n|---|---|---|\n"
+        + "\n".join(f"| `{field.key}` | {field.unit} | {field.help} |" for field in table)
+        + "\n"
+        for name, table in _FIELDS.items()
+    )
+    return f"""# HTTP API
+
+Printed from `webapp/api.py` and `webapp/records.py`; `make docs` renews it. The API only reads, tells the same truth as the pages, and answers
+strict JSON in UTF-8:
+
+- What is not known is absent, never 0; in `values` it is null. Numbers of a measurement over a minute old are left out like on the pages;
+  `state` and the ages say so.
+- A total is `{{"value", "counted", "of", "left_out"}}`: how many of how many told it, and why the others are left out. Where nobody told it,
+  it has no `value`.
+- `at` in an answer is the time that it shows. With `?at=` in the address it is a past moment, rebuilt from the history with seven digits;
+  what is not kept there, such as process lists, is absent.
+- Names in paths are percent-encoded; they may hold slashes. Units stand in the fields' names.
+- An error is `{{"ok": false, "error", "message"}}`, with `field` where one parameter is to blame: 400 for a parameter that can't be used, 404
+  for a node that is not known or a moment before the history, 503 where the history does not answer.
+- CSV has the unit of each column in its head; an unknown value is an empty cell, and text that a spreadsheet would run as a formula has an
+  apostrophe before it.
+
+{routes}
+{fields}"""
+
+
+def _route(route: Route) -> str:
+    rows = "\n".join(f"| `{one.name}` | {one.help} | {one.default} |" for one in route.parameters)
+    held = ", ".join(f"[{name}](#a{'n' if name == 'engine' else ''}-{name})" for name in route.fields)
+    path = route.path.replace("<name:name>", "{name}")
+    return f"""## `GET {path}`
+
+{route.help}
+
+| parameter | what | default |
+|---|---|---|
+{rows}
+
+{route.answer}{f" Fields: {held}." if held else ""}
+"""
+
+
+PAGES = {"metrics.md": metrics_page, "configuration.md": configuration_page, "http-api.md": http_api_page}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

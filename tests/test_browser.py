@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -135,6 +136,24 @@ def test_charts_are_drawn_a_silence_is_a_gap_and_a_zoom_survives_refreshes(page,
     assert figure.evaluate("figure => figure.canvas.layout.xaxis.range") == zoomed
     assert page.locator("#figure-memory").evaluate("figure => figure.canvas.layout.xaxis.range") == zoomed
     watched.assert_calm()
+
+
+def test_times_are_utc_unless_the_reader_wants_local_ones(browser, url, registry, store, wall, beat):
+    beat("cpu-07")
+    fill_hour(store, registry, wall)
+    context = browser.new_context(timezone_id="Asia/Kolkata", viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.goto(f"{url}/nodes/cpu-07")
+    expect(page.locator("#figure-cpu .main-svg").first).to_be_visible()
+    starts = "figure => figure.canvas.layout.xaxis.range[0]"
+    utc = page.locator("#figure-cpu").evaluate(starts)
+    page.get_by_label("times in").select_option("local")
+    local = page.locator("#figure-cpu").evaluate(starts)
+    shift = datetime.fromisoformat(local) - datetime.fromisoformat(utc.removesuffix("Z"))
+    assert shift == timedelta(hours=5, minutes=30)
+    refresh(page, "#charts")
+    assert page.locator("#figure-cpu").evaluate(starts) == local
+    context.close()
 
 
 def test_a_chart_that_was_hidden_takes_its_containers_size_when_it_is_shown(page, url, registry, store, wall, beat):

@@ -29,6 +29,15 @@ ROUTES = {
     "pages.nodes": ("page", "/nodes/"),
     "pages.add": ("page", "/add"),
     "pages.embed_check": ("page", "/embed/check"),
+    "pages.models": ("page", "/models"),
+    "pages.models_": ("page", "/models/"),
+    "pages.model": ("page", "/models/llama-3.1-8b"),
+    "reports.node": ("page", "/nodes/cpu-07/report.html"),
+    "api.nodes": ("machine", "/api/v1/nodes"),
+    "api.node": ("machine", "/api/v1/nodes/cpu-07"),
+    "api.engines": ("machine", "/api/v1/engines"),
+    "api.models": ("machine", "/api/v1/models"),
+    "api.series": ("machine", "/api/v1/series?node=cpu-07&chart=cpu"),
     "fragments.cluster": ("fragment", "/fragments/cluster"),
     "fragments.node": ("fragment", "/fragments/node/cpu-07"),
     "fragments.about": ("fragment", "/fragments/about/cpu"),
@@ -49,6 +58,21 @@ ROUTES = {
     "instance_api.status": ("machine", "/debug/status"),
     "instance_api.whole_pool": ("machine", "/debug/pool_resource"),
     "instance_api.sources": ("machine", "/debug/pool_resource_sources"),
+    "fragments.models": ("fragment", "/fragments/models"),
+    "fragments.model": ("fragment", "/fragments/model/llama-3.1-8b"),
+    "fragments.model_charts": ("fragment", "/fragments/model-charts/llama-3.1-8b"),
+    "fragments.numbers": ("fragment", "/fragments/numbers?chart=cpu&node=cpu-07"),
+}
+
+#: What needs the node to be there.
+OF_THE_NODE = {
+    "pages.node",
+    "reports.node",
+    "api.node",
+    "fragments.node",
+    "fragments.charts",
+    "instances.page",
+    "instances.fragment",
 }
 
 
@@ -83,14 +107,14 @@ def test_every_route_answers_in_its_format(client, beat, endpoint, fleet):
         beat("cpu-07")
         client.post("/v1/instance/register", json={"host": "cpu-07", "port": 8000})
     answer = client.get(path, headers=HTMX if kind == "fragment" else {}, buffered=True)
-    known = fleet == "one node" or "cpu-07" not in path
-    assert answer.status_code == (302 if path == "/nodes/" else 200 if known else 404)
+    known = fleet == "one node" or endpoint not in OF_THE_NODE
+    assert answer.status_code == (302 if path in ("/nodes/", "/models/") else 200 if known else 404)
     assert answer.mimetype == {
         "/metrics": "text/plain",
         "/healthz": "application/json",
         "/agent.pyz": "application/zip",
         "/static/icon.svg": "image/svg+xml",
-    }.get(path, "application/json" if path.startswith(("/v1/", "/debug/")) else "text/html")
+    }.get(path, "application/json" if path.startswith(("/v1/", "/debug/", "/api/")) else "text/html")
     assert "frame-ancestors 'self'" in answer.headers["Content-Security-Policy"]
     assert "unsafe-eval" not in answer.headers["Content-Security-Policy"]
     assert "script-src 'self';" in answer.headers["Content-Security-Policy"]
@@ -98,18 +122,30 @@ def test_every_route_answers_in_its_format(client, beat, endpoint, fleet):
     assert "X-Frame-Options" not in answer.headers
 
 
-@pytest.mark.parametrize("path", ["/fragments/cluster", "/fragments/node/cpu-07", "/fragments/charts/cpu-07"])
-def test_a_fragment_opened_by_itself_leads_to_its_page(client, beat, path):
+@pytest.mark.parametrize(
+    ("path", "page"),
+    [
+        ("/fragments/cluster", "/"),
+        ("/fragments/node/cpu-07", "/nodes/cpu-07"),
+        ("/fragments/charts/cpu-07", "/nodes/cpu-07"),
+        ("/fragments/models", "/models"),
+        ("/fragments/model/a//b", "/models/a//b"),
+        ("/fragments/model-charts/a%0Ab", "/models/a%0Ab"),
+        ("/fragments/numbers?chart=cpu&node=cpu-07", "/nodes/cpu-07"),
+        ("/fragments/numbers?chart=queue&model=m", "/models/m"),
+    ],
+)
+def test_a_fragment_opened_by_itself_leads_to_its_page(client, beat, path, page):
     beat("cpu-07")
     answer = client.get(path)
     assert answer.status_code == 302
-    assert answer.headers["Location"] == ("/" if path == "/fragments/cluster" else "/nodes/cpu-07")
+    assert answer.headers["Location"] == page
 
 
 def test_no_script_is_inline_and_nothing_comes_from_elsewhere(client, beat):
     """T119, T121"""
     beat("cpu-07")
-    for path in ("/", "/nodes/cpu-07", "/add", "/nothing"):
+    for path in ("/", "/nodes/cpu-07", "/models", "/models/llama-3.1-8b", "/add", "/nothing"):
         page = Page(client.get(path).text)
         assert all(script.get("src", "").startswith("/static/") for script in page.all("script"))
         assert all(link["href"].startswith("/static/") for link in page.all("link"))
@@ -214,11 +250,35 @@ def test_hostile_text_stays_text_everywhere(client, beat, name):
     assert all("src" in script for script in page.all("script"))
     assert not [attributes for _, attributes in page.tags if any(key.startswith("on") for key in attributes)]
     assert client.get(next(s["hx-get"] for s in page.all("section") if s.get("id") == "node"), headers=HTMX).status_code == 200
+    assert_models_are_text(client, name)
 
 
-TAGS = {tag for path in TEMPLATES.rglob("*.html") for tag in re.findall(r"<([a-z][a-z0-9-]*)", path.read_text("utf-8"))} - {
-    "plotly-figure"
-}
+def assert_models_are_text(client, name):
+    for path in ("/models", "/fragments/models"):
+        page = Page(client.get(path, headers=HTMX if "fragments" in path else {}).text)
+        links = [a["href"] for a in page.all("a") if a["href"].startswith("/models/")]
+        assert [unquote(link.removeprefix("/models/")) for link in links] == [name]
+        assert {tag for tag, _ in page.tags} <= TAGS
+    page = Page(client.get(links[0]).text)
+    assert {tag for tag, _ in page.tags} <= TAGS
+    assert name in page.text
+    assert all("src" in script for script in page.all("script"))
+    assert not [attributes for _, attributes in page.tags if any(key.startswith("on") for key in attributes)]
+    asked = [block["hx-get"] for tag in ("section", "div") for block in page.all(tag) if "hx-get" in block]
+    assert len(asked) == 2
+    for fragment in asked:
+        assert client.get(fragment, headers=HTMX).status_code == 200
+    taken = [a["href"] for a in page.all("a") if a["href"].startswith("/api/")]
+    assert [client.get(path).mimetype for path in taken] == ["text/csv", "application/json"]
+    assert client.get(taken[1]).get_json()["engines"][0]["model"] == name
+
+
+TAGS = {
+    tag
+    for path in TEMPLATES.rglob("*.html")
+    if path.name != "report.html"
+    for tag in re.findall(r"<([a-z][a-z0-9-]*)", path.read_text("utf-8"))
+} - {"plotly-figure"}
 
 
 def test_an_embedded_page_has_no_navigation_and_keeps_its_ways_on_every_link(client, beat):
@@ -226,7 +286,12 @@ def test_an_embedded_page_has_no_navigation_and_keeps_its_ways_on_every_link(cli
     for path in ("/?embed=1&theme=dark&refresh=30&sort=cpu", "/nodes/cpu-07?embed=1&theme=dark&refresh=30"):
         page = Page(client.get(path).text)
         assert not page.all("nav") or all("Pages" not in (nav.get("aria-label") or "") for nav in page.all("nav"))
-        links = [a["href"] for a in page.all("a") if a["href"].startswith("/") and "#" not in a["href"]]
+        files = ("/api/", "/static/")
+        links = [
+            a["href"]
+            for a in page.all("a")
+            if a["href"].startswith("/") and "download" not in a and not a["href"].startswith(files)
+        ]
         assert links
         assert all("embed=1" in link and "theme=dark" in link and link.count("?") == 1 for link in links)
         blocks = [s for s in page.all("section") if "hx-get" in s]

@@ -43,9 +43,17 @@ Read in this order; each module imports only what stands above it:
     shared_history    one answer for all viewers
     prometheus_fleet  the fleet from Prometheus
     alerts        alerts that fire, by node and engine
+    past          the fleet as it was, rebuilt from the store
     palette       the colour of a model
     exposition    the fleet as Prometheus text
     charts        a chart and its series as a plotly figure
+    numbers       a chart's numbers as tables
+    models        what each model takes of the fleet
+    model_order   in which order a reader sees them
+    records       nodes, engines and models as flat records
+    api           the table of the HTTP API
+    spreadsheet   tables as CSV
+    report        charts for a file that needs no server
     settings      how a setting is read from flag, environment and file
     config        which settings there are
     connection    all that is asked of Prometheus, built from the settings

@@ -10,23 +10,39 @@ from pathlib import Path
 from flask import Flask
 from htmx_flask import Htmx
 
-from webapp import __version__, exposition, formats, gauges, placement
+from webapp import __version__, exposition, formats, gauges, models, numbers, placement
 from webapp.alerts import Alert
 from webapp.events import Events
 from webapp.explanations import Queries
 from webapp.fleet import WithInstances
 from webapp.history import History
+from webapp.instance import Instance
 from webapp.instances import Instances
 from webapp.metrics import Labels
 from webapp.nodes import Fleet, Node
 from webapp.palette import colour_index, on_dark
+from webapp.past import Past
 from webapp.registry import Registry
 from webapp.selection import Selection
 from webapp.summary import by_model, load_per_core, waiting
 from webapp.trends import Trends
-from webapp.views import assets, blocks, errors, fragments, framing, instance_pages, machines, pages, routing, security
+from webapp.views import (
+    api,
+    assets,
+    blocks,
+    errors,
+    fragments,
+    framing,
+    instance_pages,
+    machines,
+    pages,
+    reports,
+    routing,
+    security,
+)
 from webapp.views import instances as instance_api
 from webapp.views import placement as placement_views
+from webapp.views.moment import AsOf, keep_moment
 
 #: templates/ and static/ lie in the package when it is installed, beside it in a checkout.
 ASSETS = Path(__file__).parent if (Path(__file__).parent / "templates").is_dir() else Path(__file__).parent.parent
@@ -40,6 +56,7 @@ def create_app(
     instances: Instances | None = None,
     trends: Trends | None = None,
     events: Events | None = None,
+    past: Past | None = None,
     interval_s: float = 10.0,
     frame_ancestors: tuple[str, ...] = (),
     notices: Callable[[], list[str]] = list,
@@ -51,8 +68,9 @@ def create_app(
 ) -> Flask:
     """The web application around a registry and a history.
 
-    `fleet` feeds the pages where it isn't the registry. `notices` are sentences that every page shows.
-    `idle_cores` of a node over the last minutes. `queries` and `alerts` are those of the Prometheus in use.
+    `fleet` feeds the pages where it isn't the registry; `past` does where an address names a moment. `notices` are
+    sentences that every page shows. `idle_cores` of a node over the last minutes. `queries` and `alerts` are those of
+    the Prometheus in use.
     """
     app = Flask(__name__, root_path=str(ASSETS))
     routing.take_any_name(app)
@@ -61,10 +79,20 @@ def create_app(
     Htmx(app)
     instances = Instances() if instances is None else instances
     own = WithInstances(registry, instances, socket.gethostname(), exposition.render)
-    shown = own if fleet is None else WithInstances(fleet, instances, socket.gethostname(), exposition.render)
+    now = own if fleet is None else WithInstances(fleet, instances, socket.gethostname(), exposition.render)
+    shown = AsOf(now, past, wall)
 
     def rank(wanted: placement.Wanted) -> list[placement.Candidate]:
-        return placement.rank(shown.nodes(), wanted, idle_cores=idle_cores, stated=shown.admissions())
+        return placement.rank(now.nodes(), wanted, idle_cores=idle_cores, stated=now.admissions())
+
+    def residents(node: str) -> Sequence[Instance]:
+        return now.residents(node) if shown.is_now() else ()
+
+    def firing() -> Sequence[Alert]:
+        return alerts() if shown.is_now() else ()
+
+    def all_notices() -> list[str]:
+        return [*notices(), *shown.notices()]
 
     app.register_blueprint(
         machines.blueprint(
@@ -77,11 +105,14 @@ def create_app(
         )
     )
     app.register_blueprint(instance_api.blueprint(instances, wall))
-    overview = blocks.Cluster(shown, trends or Trends(), events or Events(wall), wall, alerts)
-    app.register_blueprint(pages.blueprint(shown, overview, notices, shown.residents, alerts))
-    app.register_blueprint(fragments.blueprint(shown, overview, history, wall, shown.residents, queries, alerts))
-    app.register_blueprint(instance_pages.blueprint(instances, shown, notices))
-    app.register_blueprint(placement_views.blueprint(shown, rank, notices))
+    overview = blocks.Cluster(shown, trends or Trends(), events or Events(wall), wall, firing, shown.is_now)
+    app.register_blueprint(pages.blueprint(shown, overview, all_notices, residents, firing))
+    app.register_blueprint(fragments.blueprint(shown, overview, history, shown.now, residents, queries, firing))
+    app.register_blueprint(api.blueprint(shown, history))
+    app.register_blueprint(reports.blueprint(shown, history))
+    app.register_blueprint(instance_pages.blueprint(instances, now, notices))
+    app.register_blueprint(placement_views.blueprint(now, rank, notices))
+    keep_moment(app, wall)
     _teach_templates(app, demo)
     framing.keep(app)
     assets.version_assets(app)
@@ -122,6 +153,14 @@ def _teach_templates(app: Flask, demo: bool) -> None:
     ):
         app.jinja_env.filters[function.__name__] = function
     app.jinja_env.filters["bytes"] = formats.bytes_
+    app.jinja_env.filters["figure"] = numbers.written
     app.jinja_env.globals.update(
-        gauges=gauges, waiting=waiting, version=__version__, demo=demo, Selection=Selection, now=time.time, dark_colours=on_dark()
+        gauges=gauges,
+        gauges_of=models,
+        waiting=waiting,
+        version=__version__,
+        demo=demo,
+        Selection=Selection,
+        now=time.time,
+        dark_colours=on_dark(),
     )

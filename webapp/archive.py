@@ -36,6 +36,20 @@ class NodeRow(NamedTuple):
     message: bytes
 
 
+class PastRow(NamedTuple):
+    """A node as it was heard last up to a moment; times are Unix times."""
+
+    name: str
+    first_heard_at: float
+    #: When it was heard last of all, and the message that it then sent.
+    last_heard_at: float
+    last_message: bytes
+    #: Time, layout and numbers of its newest sample up to the moment; None where none is kept.
+    measured_at: float | None
+    layout: Layout
+    numbers: bytes
+
+
 class Archive:
     """Reads the file at `path`, on a connection a thread; without a path, `shared` under `lock`.
 
@@ -99,6 +113,36 @@ class Archive:
                 runs[-1].times.append(at)
                 runs[-1].blobs.append(numbers)
         return runs
+
+    def as_of(self, moment: float, name: str | None = None) -> list[PastRow]:
+        """Every node that was known at a Unix time, by name; of one name only, if one is given."""
+        with self._reading() as connection:
+            found = connection.execute(
+                "SELECT name, first_heard, heard, message, time, layout, numbers FROM nodes LEFT JOIN samples ON samples.id ="
+                " (SELECT id FROM samples AS earlier WHERE earlier.node = nodes.id AND earlier.time <= ?1"
+                " ORDER BY earlier.time DESC, earlier.id DESC LIMIT 1)"
+                " WHERE (time IS NOT NULL OR first_heard <= ?1) AND (?2 IS NULL OR name = ?2) ORDER BY name",
+                (moment, name),
+            ).fetchall()
+            nothing = Layout("[]", "[]")
+            return [
+                PastRow(
+                    known,
+                    first_heard,
+                    heard,
+                    message,
+                    time,
+                    self._layout(connection, layout) if layout else nothing,
+                    numbers or b"",
+                )
+                for known, first_heard, heard, message, time, layout, numbers in found
+            ]
+
+    def since(self) -> float | None:
+        """Unix time from which on anything was heard, None where nothing ever was."""
+        with self._reading() as connection:
+            found = connection.execute("SELECT min(start) FROM listening").fetchone()[0]
+            return None if found is None else float(found)
 
     def nodes_with_model(self, model: str, start: float, end: float) -> list[str]:
         """Names of the nodes that had an engine of the model at some time in the range."""

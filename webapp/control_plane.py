@@ -20,6 +20,7 @@ from webapp.history import History
 from webapp.instances import Instances
 from webapp.managed_prometheus import SCRAPE_SECONDS, ManagedPrometheus
 from webapp.measurement import Measurement
+from webapp.past import StoredPast
 from webapp.placement import RecentIdle
 from webapp.registry import Registry
 from webapp.settings import SettingError
@@ -87,6 +88,7 @@ class ControlPlane:
             self.registry,
             history,
             fleet=elsewhere,
+            past=connection.fleet if connection else StoredPast(self.store),
             instances=self._instances,
             trends=self._trends,
             events=self._events,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from webapp.history import Answer, Series
@@ -48,6 +48,8 @@ def lines(chart: Chart, answer: Answer) -> list[Line]:
     kept = drawn if len(drawn) <= MOST_LINES else drawn[:MOST_LINES]
     folded = [line for line in found if line not in kept]
     answered = [line for line in found if line in kept]
+    if chart.by not in ("", "model"):  # what has no colour of its own takes the next one
+        answered = [replace(line, colour=place % len(LIGHT)) for place, line in enumerate(answered)]
     if folded:
         answered.append(Line(f"{len(folded)} others", _together([line.values for line in folded], chart), "others"))
     if rest := _rest(chart, answer, found):
@@ -64,8 +66,8 @@ def _grouped(chart: Chart, answer: Answer) -> list[Line]:
         if series.metric.name in chart.metrics and all(series.label(name) == value for name, value in chart.where):
             groups.setdefault(series.label(chart.by) if chart.by else "", []).append(series)
     drawn = []
-    for place, (value, group) in enumerate(sorted(groups.items(), key=lambda item: _natural(item[0]))):
-        colour = colour_index(value) if chart.by == "model" else place % len(LIGHT)
+    for value, group in sorted(groups.items(), key=lambda item: _natural(item[0])):
+        colour = colour_index(group[0].label("model"))
         drawn.append(Line(_name(chart, value, group[0]), _together([series.values for series in group], chart), colour=colour))
     return [line for line in drawn if any(value is not None for value in line.values)]
 

@@ -94,6 +94,15 @@ def sample(measurement: Measurement) -> Sample:
     return Sample(tuple(items), _packer(len(numbers)).pack(*numbers))
 
 
+def seven_digits(value: float) -> float:
+    """What a number of a blob stands for.
+
+    >>> seven_digits(43.20000076293945), seven_digits(274877906944.0)
+    (43.2, 274877906944.0)
+    """
+    return value if value.is_integer() else float(f"{value:.7g}")
+
+
 class Column(NamedTuple):
     """One number of a blob: the series that it belongs to."""
 

@@ -12,7 +12,7 @@ from webapp.nodes import STATES, Node, State, count_by_state
 
 @dataclass(frozen=True)
 class Total:
-    """A sum over the nodes that told the value."""
+    """A sum over the nodes, or other things, that told the value."""
 
     #: None where no node told it.
     value: float | None
@@ -20,13 +20,20 @@ class Total:
     nodes: int
     #: Reason -> how many nodes were left out for it.
     left_out: tuple[tuple[str, int], ...]
+    #: What is counted.
+    thing: str = "node"
 
     @property
     def note(self) -> str:
         """Which nodes the sum is of: "11 of 12 nodes; 1 stale"."""
         if not self.left_out:
-            return "all nodes" if self.nodes != 1 else "the one node"
-        return f"{self.counted} of {self.nodes} nodes; " + ", ".join(f"{count} {reason}" for reason, count in self.left_out)
+            return f"all {self.thing}s" if self.nodes != 1 else f"the one {self.thing}"
+        return f"{self.counted} of {self.nodes} {self.thing}{'s' if self.nodes != 1 else ''}; {self.left_out_note}"
+
+    @property
+    def left_out_note(self) -> str:
+        """What the sum is not of: "1 stale, 2 not known"."""
+        return ", ".join(f"{count} {reason}" for reason, count in self.left_out)
 
 
 @dataclass(frozen=True)
@@ -82,10 +89,12 @@ def engines_of(nodes: Sequence[Node]) -> list[tuple[Node, Engine]]:
     return [(node, engine) for node in nodes if node.numbers for engine in node.numbers.engines]
 
 
-def by_model(engines: Sequence[Engine]) -> list[tuple[str, int]]:
-    """Models with their number of engines, by name; "" for engines whose model is not known, last."""
-    counted = Counter(engine.model or "" for engine in engines)
-    return sorted(counted.items(), key=lambda item: (not item[0], item[0]))
+def by_model(engines: Sequence[Engine]) -> list[tuple[str, list[Engine]]]:
+    """The engines of each model, by its name; those that name none come last, under ""."""
+    found: dict[str, list[Engine]] = {}
+    for engine in engines:
+        found.setdefault(engine.model or "", []).append(engine)
+    return sorted(found.items(), key=lambda item: (not item[0], item[0]))
 
 
 def waiting(engines: Sequence[Engine]) -> tuple[float | None, int]:

@@ -34,6 +34,13 @@
     return text.replace(/#[0-9a-f]{6}/g, (found) => replacements[found] ?? found);
   };
 
+  // Times come as UTC; plotly shows what it is given, so local times are given to it where the reader wants them.
+  let local = false;
+  const zoned = (text) => !local ? text : text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (found) => {
+    const at = new Date(found);
+    return new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
+  });
+
   class PlotlyFigure extends HTMLElement {
     static observedAttributes = ["figure"];
 
@@ -72,7 +79,7 @@
 
     figure() {
       const text = this.getAttribute("figure");
-      return text && JSON.parse(recoloured(text, this.closest("[data-dark]")?.dataset.dark));
+      return text && JSON.parse(zoned(recoloured(text, this.closest("[data-dark]")?.dataset.dark)));
     }
 
     shareHover(event) {
@@ -94,6 +101,12 @@
     PlotlyFigure.zoom = range;
     for (const figure of figures) if (figure.drawn) Plotly.relayout(figure.canvas, { "xaxis.range": [...(range ?? figure.figure().layout.xaxis.range)] });
   };
+  document.addEventListener("change", (event) => {
+    if (!event.target.matches("select[data-zone-choice]")) return;
+    local = event.target.value === "local";
+    zoom(null);
+    figures.forEach((figure) => figure.drawn && figure.draw());
+  });
   customElements.define("plotly-figure", PlotlyFigure);
 
   document.addEventListener("theme", () => figures.forEach((figure) => figure.draw()));

@@ -17,7 +17,7 @@ from webapp.metrics import CHARTS, Chart, Metric, families
 from webapp.nodes import Fleet, Node
 from webapp.selection import COLUMNS, MEASURES, Selection, label_names_of, models_of
 from webapp.summary import cores_used, summarise
-from webapp.trends import Trends
+from webapp.trends import Trend, Trends
 
 #: Concerns that the cluster page lists; the rest are counted.
 MOST_CONCERNS = 8
@@ -36,12 +36,15 @@ class Cluster:
         events: Events,
         wall: Callable[[], float],
         alerts: Callable[[], Sequence[Alert]] = tuple,
+        is_now: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`is_now`: whether the fleet that is shown is that of now; of the past, no hour before it is told."""
         self._fleet = fleet
         self._trends = trends
         self._events = events
         self._wall = wall
         self._alerts = alerts
+        self._is_now = is_now
 
     def context(self, selection: Selection) -> dict[str, Any]:
         """The summary is of the whole fleet; the table shows what was selected."""
@@ -50,7 +53,8 @@ class Cluster:
         firing = self._alerts()
         found = concerns.of(nodes, firing)
         chosen = selection.apply(nodes)
-        happened = self._events.recent()
+        is_now = self._is_now()
+        happened = self._events.recent() if is_now else []
         return {
             "summary": summarise(nodes),
             "concerns": found[:MOST_CONCERNS],
@@ -61,7 +65,7 @@ class Cluster:
             "groups": selection.grouped(chosen),
             "density": "names" if len(chosen) <= 150 else "cells" if len(chosen) <= 2_000 else "dots",
             "alerting": Counter(alert.node for alert in firing),
-            "trend": lambda node: self._trends.of(node.name, now),
+            "trend": lambda node: self._trends.of(node.name, now) if is_now else Trend("", ""),
             "selection": selection,
             "columns": selection.shown_columns,
             "all_columns": COLUMNS,
@@ -112,14 +116,15 @@ def range_name(query: Mapping[str, str]) -> str:
 def node_charts(history: History, node: Node, range: str, now: float) -> dict[str, Any]:
     """One card a chart, from one question to the history."""
     wanted = [chart for chart in CHARTS if not chart.optional or _reports(node, chart)]
-    return {"range": range, "subject": {"node": node.name}, **_cards(history, wanted, range, now, node=node.name)}
+    return {"range": range, "subject": {"node": node.name}, **cards(history, wanted, range, now, node=node.name)}
 
 
-def _cards(
+def cards(
     history: History, wanted: Sequence[Chart], range: str, now: float, *, node: str = "", model: str = ""
 ) -> dict[str, Any]:
+    """The charts of a node or a model with their figures; a sentence where the history does not answer."""
     try:
-        answer = history.series(_metrics(wanted), recent(range, now), node=node, model=model)
+        answer = history.series(metrics_of(wanted), recent(range, now), node=node, model=model)
     except HistoryUnavailable as error:
         return {"problem": str(error), "cards": [(chart, None) for chart in wanted], "answer": None}
     return {
@@ -136,7 +141,8 @@ def _figure(chart: Chart, answer: Answer) -> dict[str, Any] | None:
     return charts.figure(chart, answer) if drawn else None
 
 
-def _metrics(wanted: Sequence[Chart]) -> list[Metric]:
+def metrics_of(wanted: Sequence[Chart]) -> list[Metric]:
+    """Every row that the charts need."""
     rows = families()
     names = dict.fromkeys(name for chart in wanted for name in chart.families)
     return [metric for name in names for metric in rows[name]]

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from flask import Blueprint, Response, abort, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 from htmx_flask import request
 
 from webapp.alerts import Alert
+from webapp.api import BadParameter
 from webapp.explanations import OurNames, Queries, explain
-from webapp.history import History, recent
+from webapp.history import History, HistoryUnavailable, recent
 from webapp.instance import Instance
 from webapp.metrics import CHARTS
+from webapp.model_order import Order
+from webapp.models import model as model_of
 from webapp.nodes import Fleet, Node
+from webapp.numbers import numbers as numbers_of
 from webapp.selection import Selection
-from webapp.views import blocks
+from webapp.views import blocks, model_blocks
 
 
 def blueprint(
@@ -28,15 +32,17 @@ def blueprint(
     queries: Queries | None = None,
     alerts: Callable[[], Sequence[Alert]] = tuple,
 ) -> Blueprint:
-    """`residents`: the instances on a node. `queries`: how charts are asked for, where not by our own names."""
+    """`wall`: the Unix time that is shown. `residents`: the instances on a node.
+
+    `queries`: how charts are asked for, where not by our own names.
+    """
     fragments = Blueprint("fragments", __name__, url_prefix="/fragments")
 
     @fragments.before_request
     def lead_to_page() -> ResponseReturnValue | None:
         if request.htmx:
             return None
-        name = (request.view_args or {}).get("name")
-        return redirect(url_for("pages.node", name=name) if name else url_for("pages.cluster"))
+        return redirect(_page(str(request.endpoint), request.view_args or request.args))
 
     @fragments.after_request
     def mark(response: Response) -> Response:
@@ -71,4 +77,53 @@ def blueprint(
         subject = {name: request.args.get(name, "") for name in ("node", "model")}
         return render_template("fragments/about.html", explanations=explain(chart, shown, queries or OurNames(), **subject))
 
+    @fragments.get("/models")
+    def models() -> ResponseReturnValue:
+        order = Order.of(request.args.items(multi=True))
+        return render_template("fragments/models.html", **model_blocks.index(fleet.nodes(), order))
+
+    @fragments.get("/model/<name:name>")
+    def model(name: str) -> ResponseReturnValue:
+        return render_template("fragments/model.html", **model_blocks.one(fleet.nodes(), name))
+
+    @fragments.get("/model-charts/<name:name>")
+    def model_charts(name: str) -> ResponseReturnValue:
+        range, by = blocks.range_name(request.args), model_blocks.by_of(request.args)
+        found = model_of(fleet.nodes(), name)
+        return render_template("fragments/charts.html", **model_blocks.cards(history, found, range, by, wall()))
+
+    @fragments.get("/numbers")
+    def numbers() -> ResponseReturnValue:
+        """A chart's numbers, for whoever opens them."""
+        node, model = request.args.get("node", ""), request.args.get("model", "")
+        try:
+            chart = model_blocks.wanted_chart(request.args)
+        except BadParameter as error:
+            abort(400, str(error))
+        if bool(node) == bool(model):
+            abort(400, "A node or a model is needed, and not both.")
+        grid = recent(blocks.range_name(request.args), wall())
+        try:
+            answer = history.series(blocks.metrics_of([chart]), grid, node=node, model=model)
+        except HistoryUnavailable as error:
+            return render_template("fragments/numbers.html", problem=str(error))
+        asked = {name: request.args[name] for name in ("node", "model", "by", "range") if name in request.args}
+        return render_template("fragments/numbers.html", problem="", chart=chart, numbers=numbers_of(chart, answer), asked=asked)
+
     return fragments
+
+
+def _page(endpoint: str, names: Mapping[str, str]) -> str:
+    """Address of the page that the fragment belongs to."""
+    if endpoint == "fragments.models":
+        return url_for("pages.models")
+    name, model = names.get("name"), names.get("model")
+    if endpoint in ("fragments.model", "fragments.model_charts"):
+        model, name = name, None
+    elif endpoint == "fragments.numbers":
+        name = names.get("node")
+    else:
+        model = None
+    if model:
+        return url_for("pages.model", name=model)
+    return url_for("pages.node", name=name) if name else url_for("pages.cluster")

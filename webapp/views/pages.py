@@ -10,9 +10,10 @@ from flask.typing import ResponseReturnValue
 from webapp.alerts import Alert
 from webapp.history import RANGES
 from webapp.instance import Instance
+from webapp.model_order import Order
 from webapp.nodes import Fleet
 from webapp.selection import Selection
-from webapp.views import blocks
+from webapp.views import blocks, model_blocks
 from webapp.views.machines import packed_agent
 
 
@@ -47,6 +48,27 @@ def blueprint(
     @pages.get("/nodes/")
     def nodes() -> ResponseReturnValue:
         return redirect(url_for("pages.cluster"))
+
+    @pages.get("/models")
+    def models() -> ResponseReturnValue:
+        order = Order.of(request.args.items(multi=True))
+        return render_template("models.html", **model_blocks.index(fleet.nodes(), order), notices=notices())
+
+    @pages.get("/models/")
+    def models_() -> ResponseReturnValue:
+        return redirect(url_for("pages.models"))
+
+    @pages.get("/models/<name:name>")
+    def model(name: str) -> ResponseReturnValue:
+        return render_template(
+            "model.html",
+            **model_blocks.one(fleet.nodes(), name),
+            range=blocks.range_name(request.args),
+            ranges=list(RANGES),
+            by=model_blocks.by_of(request.args),
+            bys=model_blocks.BY,
+            notices=notices(),
+        )
 
     @pages.get("/add")
     def add() -> ResponseReturnValue:

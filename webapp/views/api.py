@@ -1,0 +1,210 @@
+"""The JSON API: the same truth as on the pages. `webapp/api.py` has its table of routes."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import Blueprint, Response, abort, request, url_for
+from flask.typing import ResponseReturnValue
+
+from webapp import charts, records
+from webapp.api import ROUTES, BadParameter, limits
+from webapp.drawing import moment
+from webapp.heartbeat import to_mapping
+from webapp.history import RANGES, Answer, History, HistoryUnavailable, Series, recent
+from webapp.lines import lines
+from webapp.model_order import Order
+from webapp.models import Placed, everything, models
+from webapp.nodes import Node
+from webapp.records import ENGINE_FIELDS, MODEL_FIELDS, NODE_FIELDS
+from webapp.samples import seven_digits
+from webapp.selection import Selection
+from webapp.spreadsheet import csv_text
+from webapp.summary import summarise
+from webapp.views import blocks, model_blocks
+from webapp.views.moment import AsOf
+
+#: Parts of a measurement that the API gives as they came.
+_PARTS = ("host", "load", "limits", "disks", "networks", "gpus", "pressure")
+
+
+def blueprint(fleet: AsOf, history: History) -> Blueprint:
+    api = Blueprint("api", __name__)
+
+    def nodes() -> ResponseReturnValue:
+        known = fleet.nodes()
+        chosen = Selection.of(request.args.items(multi=True)).apply(known)
+        totals = records.fleet_totals(summarise(known))
+        return _list("nodes", NODE_FIELDS, chosen, lambda node: records.record(NODE_FIELDS, node), totals=totals)
+
+    def node(name: str) -> ResponseReturnValue:
+        found = fleet.node(name)
+        if found is None:
+            abort(404, f"No node is called {name}.")
+        return _json({"at": moment(fleet.now()), **_node(found)})
+
+    def engines() -> ResponseReturnValue:
+        name, model = request.args.get("node"), request.args.get("model")
+        known = fleet.nodes() if name is None else [node] if (node := fleet.node(name)) else []
+        chosen = [Placed(node, engine) for node in known for engine in node.measurement.engines]
+        chosen = [one for one in chosen if model is None or one.engine.model == model]
+        return _list("engines", ENGINE_FIELDS, chosen, lambda one: records.record(ENGINE_FIELDS, one))
+
+    def models_() -> ResponseReturnValue:
+        known = fleet.nodes()
+        chosen = Order.of(request.args.items(multi=True)).apply(models(known))
+        totals = records.model_totals(everything(known))
+        return _list(
+            "models",
+            MODEL_FIELDS,
+            chosen,
+            lambda model: records.record(MODEL_FIELDS, model) | {"totals": records.model_totals(model)},
+            totals=totals,
+        )
+
+    def series() -> ResponseReturnValue:
+        wanted = model_blocks.wanted_chart(request.args)
+        name, model = request.args.get("node", ""), request.args.get("model", "")
+        if bool(name) == bool(model):
+            raise BadParameter("node", name, "a node or a model, and not both")
+        grid = recent(_range(request.args), fleet.now())
+        try:
+            answer = history.series(blocks.metrics_of([wanted]), grid, node=name, model=model)
+        except HistoryUnavailable as error:
+            return _json({"ok": False, "error": "history_unavailable", "message": str(error)}, 503)
+        if _wants_csv():
+            table = _columns(answer) if "metric" in request.args else charts.numbers(wanted, answer)
+            return _csv(f"{wanted.key}-{name or model}", table[0], [[_told(value) for value in row] for row in table[1]])
+        body = {"at": moment(fleet.now()), **_answer(answer)}
+        if "metric" not in request.args:
+            drawn = lines(wanted, answer)
+            told = [{"name": one.name, "role": one.role, "values": [_told(value) for value in one.values]} for one in drawn]
+            return _json(body | {"unit": wanted.unit, "lines": told})
+        page, chosen = _page("series", answer.series)
+        return _json(body | page | {"series": [_series(one) for one in chosen]})
+
+    def _list(
+        name: str,
+        fields: Sequence[Any],
+        chosen: Sequence[Any],
+        entry: Callable[[Any], Mapping[str, Any]],
+        **more: Any,
+    ) -> ResponseReturnValue:
+        if _wants_csv():
+            return _csv(name, *records.table(fields, chosen))
+        page, chosen = _page(name, chosen)
+        return _json({"at": moment(fleet.now())} | page | more | {name: [entry(one) for one in chosen]})
+
+    answers: dict[str, Callable[..., ResponseReturnValue]] = {
+        "nodes": nodes,
+        "node": node,
+        "engines": engines,
+        "models": models_,
+        "series": series,
+    }
+    for route in ROUTES:
+        api.add_url_rule(route.path, route.name, answers[route.name])
+
+    @api.errorhandler(BadParameter)
+    def refuse(error: BadParameter) -> ResponseReturnValue:
+        return _json({"ok": False, "error": "bad_parameter", "message": str(error), "field": error.field}, 400)
+
+    return api
+
+
+def _page(name: str, entries: Sequence[Any]) -> tuple[dict[str, Any], Sequence[Any]]:
+    """What is said of the page that the query asks for, and its entries. Raises BadParameter."""
+    limit, offset = limits(request.args)
+    told: dict[str, Any] = {"count": len(entries), "limit": limit, "offset": offset}
+    if offset + limit < len(entries):
+        asked = [(key, value) for key, value in request.args.items(multi=True) if key not in ("limit", "offset")]
+        asked += [("limit", str(limit)), ("offset", str(offset + limit))]
+        told["next"] = url_for(f"api.{name}", at=None) + "?" + urlencode(asked)
+    return told, entries[offset : offset + limit]
+
+
+def _node(node: Node) -> dict[str, Any]:
+    found: dict[str, Any] = dict(records.record(NODE_FIELDS, node))
+    found["labels"] = dict(node.measurement.host.labels)
+    found["engines"] = [records.record(ENGINE_FIELDS, Placed(node, engine)) for engine in node.measurement.engines]
+    if node.rejected:
+        found["rejected"] = [{"field": path, "reason": reason} for path, reason in node.rejected]
+    if node.numbers:
+        told = to_mapping(node.numbers)
+        found |= {part: told[part] for part in _PARTS if part in told}
+    return found
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    return {
+        "start": moment(answer.range.start),
+        "end": moment(answer.range.end),
+        "step_seconds": answer.range.step,
+        "as_of": moment(answer.as_of),
+        "warnings": list(answer.warnings),
+        "unheard": [{"start": moment(span.start), "end": moment(span.end), "reason": span.reason} for span in answer.unheard],
+        "times": [moment(at) for at in answer.range.times],
+    }
+
+
+def _series(series: Series) -> dict[str, Any]:
+    return {
+        "metric": series.metric.name,
+        "unit": series.metric.unit,
+        "labels": dict(series.labels),
+        "values": [_told(value) for value in series.values],
+    }
+
+
+def _columns(answer: Answer) -> tuple[list[str], list[list[records.Value]]]:
+    """A column a series, for a metric that no chart puts together."""
+    told = [(series, " ".join(f"{label}={value}" for label, value in series.labels)) for series in answer.series]
+    head = ["time (UTC)", *(f"{labels} ({series.metric.unit})" for series, labels in told)]
+    rows = zip(answer.range.times, *(series.values for series in answer.series))
+    return head, [[moment(at), *values] for at, *values in rows]
+
+
+def _told(value: records.Value) -> records.Value:
+    """As precise as histories are, and None where JSON has no number for it."""
+    if not isinstance(value, float):
+        return value
+    return seven_digits(value) if math.isfinite(value) else None
+
+
+def _range(query: Mapping[str, str]) -> str:
+    name = query.get("range", "1h")
+    if name not in RANGES:
+        raise BadParameter("range", name, " or ".join(RANGES))
+    return name
+
+
+def _wants_csv() -> bool:
+    wanted = request.args.get("format", "json")
+    if wanted not in ("json", "csv"):
+        raise BadParameter("format", wanted, "json or csv")
+    return wanted == "csv"
+
+
+def _json(body: Mapping[str, Any], code: int = 200) -> ResponseReturnValue:
+    text = json.dumps(body, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return Response(text + "\n", code, content_type="application/json")
+
+
+def _csv(name: str, head: Sequence[str], rows: Sequence[Sequence[records.Value]]) -> ResponseReturnValue:
+    answer = Response(csv_text(head, rows), content_type="text/csv; charset=utf-8")
+    answer.headers["Content-Disposition"] = f'attachment; filename="{file_name(name)}.csv"'
+    return answer
+
+
+def file_name(text: str) -> str:
+    """A name for a file, from text of any kind.
+
+    >>> file_name("cpu-gpu/../01"), file_name("\\n")
+    ('cpu-gpu-01', 'enginehouse')
+    """
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:80] or "enginehouse"

@@ -1,0 +1,54 @@
+"""A node's last hour as one file, to attach to a ticket."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from flask import Blueprint, Response, abort, current_app, render_template, request
+from flask.typing import ResponseReturnValue
+from markupsafe import Markup
+
+from webapp import report
+from webapp.history import History
+from webapp.views import blocks
+from webapp.views.api import file_name
+from webapp.views.moment import AsOf
+
+#: What draws the charts, on the pages and in reports.
+PLOTLY = "vendor/plotly-basic-4.1.1.min.js"
+
+
+@cache
+def _plotly(folder: str) -> Markup:
+    return Markup((Path(folder) / PLOTLY).read_text("utf-8"))  # noqa: S704 - our own file
+
+
+def blueprint(fleet: AsOf, history: History) -> Blueprint:
+    reports = Blueprint("reports", __name__)
+
+    @reports.get("/nodes/<name:name>/report.html")
+    def node(name: str) -> ResponseReturnValue:
+        found = fleet.node(name)
+        if found is None:
+            abort(404, f"No node is called {name}.")
+        told = blocks.node_charts(history, found, blocks.range_name(request.args), fleet.now())
+        drawn = [
+            (chart, figure, Markup(report.drawing(chart.key, figure)))  # noqa: S704 - plotly escapes what it writes
+            for chart, figure in told["cards"]
+            if figure
+        ]
+        page = render_template(
+            "report.html",
+            **blocks.node(found),
+            charts=drawn,
+            problem=told["problem"],
+            answer=told["answer"],
+            made_at=fleet.now(),
+            plotly=_plotly(current_app.static_folder or ""),
+        )
+        answer = Response(page.strip() + "\n", content_type="text/html; charset=utf-8")
+        answer.headers["Content-Disposition"] = f'attachment; filename="{file_name(name)}-report.html"'
+        return answer
+
+    return reports
