@@ -69,6 +69,8 @@ def url(registry, wall, clock, beat) -> Iterator[str]:
         "/?group=rack&view=map",
         "/nodes/cpu-07",
         "/nodes/gone",
+        "/models",
+        "/models/llama-3.1-8b",
         "/add",
         "/instances",
         "/placement",

@@ -314,6 +314,24 @@ def test_who_may_frame_is_on_every_answer_errors_and_assets_included(registry, h
         assert "X-Frame-Options" not in answer.headers
 
 
+def test_both_directions_of_contact_are_told(client, beat):
+    beat("n1", agent_fields={"answered_s_ago": 10.0})
+    assert "our answer reached it 10 s before" in client.get("/nodes/n1").text
+    beat("n1", agent_fields={"answered_s_ago": 300.0})
+    assert "Our answers have not reached its agent for 5 min, though we hear it." in client.get("/nodes/n1").text
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"), [("6h", "6h"), ("3h", "3h"), ("30d", "30d"), ("31d", "1h"), ("x", "1h"), ("0m", "1h"), ("", "1h")]
+)
+def test_a_range_is_a_name_or_a_length(client, beat, asked, shown):
+    beat("n1")
+    page = Page(client.get(f"/nodes/n1?range={asked}").text)
+    charts = next(div["hx-get"] for div in page.all("div") if div.get("id") == "charts")
+    assert f"range={shown}" in charts
+    assert client.get(charts, headers=HTMX).status_code == 200
+
+
 def test_a_name_conflict_is_shown_on_row_and_page(client, beat):
     beat("gpu01", agent="a")
     with pytest.raises(Exception, match="reported by agent a"):

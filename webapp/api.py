@@ -124,7 +124,9 @@ ROUTES: tuple[Route, ...] = (
             Parameter("metric", "name of a metric, such as `llmgw_node_cpu_utilization_percent`; see [metrics.md](metrics.md)"),
             Parameter("by", "for a model's chart: `node` for a line a node", "one sum"),
             *_PAGED,
-            Parameter("range", ", ".join(f"`{name}`" for name in RANGES) + " up to now or to `at`", "`1h`"),
+            Parameter(
+                "range", ", ".join(f"`{name}`" for name in RANGES) + " or a length such as `3h`, up to now or to `at`", "`1h`"
+            ),
             Parameter("format", "`json`, or `csv` for the lines of the chart", "`json`"),
             _AT,
         ),

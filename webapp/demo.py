@@ -13,7 +13,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from webapp import __version__, heartbeat
@@ -136,6 +136,10 @@ def node(number: int, moment: float, sequence: int = 1) -> Measurement:
     if number == 2:
         served = list(MODELS[:1])
     engines = [_engine(model, number, index, moment) for index, model in enumerate(served)]
+    if number == 6:
+        engines[0] = replace(engines[0], state="orphaned", requests=Requests(), metrics_error="metrics: connection refused")
+    if number == 8:
+        engines += _router(moment)
     engine_cores = sum(engine.cpu_cores or 0.0 for engine in engines)
     busy = min(float(cpus), engine_cores + 0.4 + 2 * _wave(number * 7 + 3, moment, 1800))
     if number == 2:
@@ -192,6 +196,7 @@ def node(number: int, moment: float, sequence: int = 1) -> Measurement:
         ),
         networks=(Network("eno1", 2e6 + 6e7 * _wave(number + 900, moment), 1e6 + 2e7 * _wave(number + 901, moment), 1e10),),
         gpus=_gpus(number, moment) if name_of(number).startswith("gpu") else (),
+        gpu_error="NVML: driver and library versions differ; restart after the driver's update" if number == 9 else None,
         pressure=Pressure(round(max(0.0, busy / cpus - 0.6), 3), 0.0, 0.0, round(0.02 * _wave(number + 77, moment), 4), 0.0),
         engines=tuple(engines),
     )
@@ -226,7 +231,35 @@ def _engine(model: _Model, number: int, index: int, moment: float) -> Engine:
     )
 
 
+def _router(moment: float) -> list[Engine]:
+    """A llama.cpp router and one model that it loaded."""
+    router = Engine(
+        id="llama.cpp-router-8090",
+        kind="llama.cpp-router",
+        state="running",
+        pid=7000,
+        port=8090,
+        cpu_cores=0.02,
+        memory_bytes=GIB // 8,
+        memory_anonymous_bytes=GIB // 16,
+        memory_file_bytes=GIB // 16,
+        memory_shared_bytes=0,
+        processes=1,
+        started_s_ago=(moment % (9 * 86400)) + 600,
+        metrics_error="metrics: not asked, since asking a router loads a model",
+    )
+    child = replace(_engine(MODELS[2], 8, 7, moment), id="llama.cpp-8090/gpt-oss-20b", port=41873, pid=7001)
+    return [router, child]
+
+
 def _gpus(number: int, moment: float) -> tuple[Gpu, ...]:
+    if number == 10:
+        lost = (Gpu(id="GPU-demo-10-1", index=1, name="NVIDIA L40S", missing_since_s=1900.0),)
+        return (*_working_gpus(number, moment)[:1], *lost)
+    return _working_gpus(number, moment)
+
+
+def _working_gpus(number: int, moment: float) -> tuple[Gpu, ...]:
     return tuple(
         Gpu(
             id=f"GPU-demo-{number}-{index}",

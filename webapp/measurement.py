@@ -26,6 +26,7 @@ class Agent:
     sequence: int | None = whole("messages", "counted by the agent from 1 in each run")
     version: str | None = text("the agent's version", 64)
     interval_s: float | None = number("seconds", "the agent's setting", 0.05, 3600)
+    answered_s_ago: float | None = number("seconds", "the agent's clock: since this control plane last took a heartbeat of it")
     sent_at: float | None = number("seconds", "the node's wall clock; shown, never decided by", 0, 1e11)
 
 

@@ -69,6 +69,14 @@ class Node:
     exposition: tuple[str, ...] = ()
 
     @property
+    def unanswered_s(self) -> float | None:
+        """Seconds for which our answers have not reached the agent, though it is heard; None while they do."""
+        answered = self.measurement.agent.answered_s_ago
+        if answered is None or self.state not in ("fresh", "late") or answered <= 3 * self.interval_s + 5:
+            return None
+        return answered
+
+    @property
     def numbers(self) -> Measurement | None:
         """The measurement while it is young enough to be shown as true."""
         return self.measurement if self.measured_s <= FRESH_FOR_SECONDS else None

@@ -70,6 +70,21 @@ def test_a_heartbeat_says_who_measured_when_and_how_long_ago(reporter, sender, s
     assert reporter.interval_s == 5.0
 
 
+def test_a_heartbeat_says_when_the_control_plane_last_took_one(reporter, sender, sample, fake_clock):
+    reporter.report(sample())
+    assert "answered_s_ago" not in sender.sent[-1]["agent"]
+    fake_clock.advance(10)
+    reporter.report(sample())
+    assert sender.sent[-1]["agent"]["answered_s_ago"] == 10
+    sender.reason = "the answer was lost"
+    fake_clock.advance(10)
+    reporter.report(sample())
+    sender.reason = ""
+    fake_clock.advance(10)
+    reporter.report(sample())
+    assert sender.sent[-1]["agent"]["answered_s_ago"] == 20
+
+
 def test_a_clock_that_is_set_back_changes_no_age(reporter, sender, sample, fake_clock):
     """T64, T71"""
     taken = sample()

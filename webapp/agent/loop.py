@@ -73,13 +73,17 @@ class Heartbeats:
         """Seconds since /proc was read, suspend included."""
         return max(0.0, self._clock.boottime() - sample.taken)
 
-    def message(self, sample: Sample, local_address: str) -> bytes:
-        """The body as it is sent now."""
+    def message(self, sample: Sample, local_address: str, answered: float | None = None) -> bytes:
+        """The body as it is sent now. `answered`: when the control plane took the last one, on the boot clock."""
         measurement = sample.measurement
         return heartbeat.write(
             dataclasses.replace(
                 measurement,
-                agent=dataclasses.replace(measurement.agent, sent_at=self._clock.wall()),
+                agent=dataclasses.replace(
+                    measurement.agent,
+                    sent_at=self._clock.wall(),
+                    answered_s_ago=None if answered is None else max(0.0, self._clock.boottime() - answered),
+                ),
                 host=dataclasses.replace(measurement.host, address=reachable_address(local_address)),
                 load=dataclasses.replace(measurement.load, age_s=self.age_s(sample)),
             )
@@ -100,6 +104,7 @@ class Reporter:
         self._failing_since = 0.0
         self._last_reason = ""
         self._skip = 0
+        self._answered: float | None = None
         #: What the control plane asked for last.
         self.interval_s: float | None = None
 
@@ -133,7 +138,7 @@ class Reporter:
         if self._heartbeats.age_s(sample) > FRESH_FOR_SECONDS:
             return False  # the machine slept in between; the next sample is on its way
         try:
-            self.interval_s = self._sender.send(lambda address: self._heartbeats.message(sample, address))
+            self.interval_s = self._sender.send(lambda address: self._heartbeats.message(sample, address, self._answered))
         except NotDelivered as error:
             self._failed(str(error))
             return False
@@ -155,6 +160,7 @@ class Reporter:
         self._last_reason = reason
 
     def _delivered(self) -> None:
+        self._answered = self._clock.boottime()
         if self._failures:
             log.info(
                 "heartbeat to %s delivered again after %d failures in %.0f s",

@@ -16,7 +16,7 @@ from webapp import charts, records
 from webapp.api import ROUTES, BadParameter, limits
 from webapp.drawing import moment
 from webapp.heartbeat import to_mapping
-from webapp.history import RANGES, Answer, History, HistoryUnavailable, Series, recent
+from webapp.history import RANGES, Answer, History, HistoryUnavailable, Series, named, recent
 from webapp.lines import lines
 from webapp.model_order import Order
 from webapp.models import Placed, everything, models
@@ -178,8 +178,8 @@ def _told(value: records.Value) -> records.Value:
 
 def _range(query: Mapping[str, str]) -> str:
     name = query.get("range", "1h")
-    if name not in RANGES:
-        raise BadParameter("range", name, " or ".join(RANGES))
+    if named(name) is None:
+        raise BadParameter("range", name, " or ".join(RANGES) + ", or a length such as 3h")
     return name
 
 

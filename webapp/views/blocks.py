@@ -10,7 +10,7 @@ from webapp import charts, concerns
 from webapp.alerts import Alert
 from webapp.events import Events
 from webapp.extent import extent
-from webapp.history import RANGES, Answer, History, HistoryUnavailable, recent
+from webapp.history import Answer, History, HistoryUnavailable, named, recent
 from webapp.instance import Instance
 from webapp.memory import segments
 from webapp.metrics import CHARTS, Chart, Metric, families
@@ -110,7 +110,7 @@ def rest_cores(node: Node) -> float | None:
 def range_name(query: Mapping[str, str]) -> str:
     """The range that an address asks for; an hour where it asks for none that exists."""
     name = query.get("range", "1h")
-    return name if name in RANGES else "1h"
+    return name if named(name) else "1h"
 
 
 def node_charts(history: History, node: Node, range: str, now: float) -> dict[str, Any]:
