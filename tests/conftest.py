@@ -7,7 +7,10 @@ from dataclasses import replace
 
 import pytest
 from flask import Flask
+from flask.templating import Environment
 from flask.testing import FlaskClient
+from hypothesis import settings
+from jinja2.bccache import Bucket, BytecodeCache
 
 from webapp import exposition, heartbeat
 from webapp.app import create_app
@@ -18,6 +21,35 @@ from webapp.metrics import Metric
 from webapp.registry import Registry
 
 GIB = 2**30
+
+settings.register_profile("quick", max_examples=10)
+
+
+class Compiled(BytecodeCache):
+    """Templates as they were compiled for another test's application; their text is part of the key."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        kept = self._kept.get((bucket.key, bucket.checksum))
+        if kept is not None:
+            bucket.bytecode_from_string(kept)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._kept[bucket.key, bucket.checksum] = bucket.bytecode_to_string()
+
+
+class Remembering(Environment):
+    """Flask's, with the templates that were compiled before."""
+
+    compiled = Compiled()
+
+    def __init__(self, app: Flask, **options: object) -> None:
+        super().__init__(app, bytecode_cache=self.compiled, **options)
+
+
+Flask.jinja_environment = Remembering
 
 
 class Clock:

@@ -19,6 +19,8 @@ import pytest
 from tests.programs import eventually, fetch, running, said_address, sample
 from webapp import __version__, zipapp
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 
 

@@ -42,6 +42,7 @@ def test_a_panel_asks_for_metrics_of_the_table(query: str):
 
 
 @pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.slow
 def test_prometheus_answers(query: str, prometheus_url: str, samples: dict[str, list[str]], recording: Recording):
     asked = {"query": query.replace("$node", ".*"), "time": recording.end - 30}
     answer = requests.post(f"{prometheus_url}/api/v1/query", data=asked, timeout=30).json()
