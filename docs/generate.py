@@ -52,7 +52,7 @@ minute old is left out. An engine is called by its historical name, shard.
 ## The control plane itself
 
 `enginehouse_heartbeats_total{{outcome}}` counts heartbeats by what became of them, `enginehouse_rejected_fields_total{{field}}` the fields that
-could not be used, `enginehouse_instance_messages_total{{outcome}}` messages of engines that register themselves.
+could not be used, `enginehouse_instance_messages_total{{outcome}}` messages of engines that register themselves. What else it tells of itself stands in [operations.md](operations.md).
 `llmgw_instance_up{{instance_id,node}}` is 1 for such an engine while it was heard within `--instance-ttl-s`, else 0.
 """
 

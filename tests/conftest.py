@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from flask import Flask
 from flask.templating import Environment
 from flask.testing import FlaskClient
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from jinja2.bccache import Bucket, BytecodeCache
 
 from webapp import exposition, heartbeat
+from webapp.access import TokenFile
 from webapp.app import create_app
 from webapp.heartbeat import Reading
 from webapp.history import Answer, History, Range
@@ -23,6 +26,10 @@ from webapp.registry import Registry
 GIB = 2**30
 
 settings.register_profile("quick", max_examples=10)
+#: `make fuzz` sets HYPOTHESIS_PROFILE=fuzz.
+settings.register_profile("fuzz", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
+if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz":
+    settings.load_profile("fuzz")
 
 
 class Compiled(BytecodeCache):
@@ -78,6 +85,19 @@ def wall() -> Clock:
 @pytest.fixture
 def registry(clock: Clock, wall: Clock) -> Registry:
     return Registry(clock=clock, wall=wall, render=exposition.render)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path, clock: Clock) -> Callable[..., TokenFile]:
+    """A file of tokens: `tokens("agents", "first-token-0001", "second-token-002 cpu-07")`."""
+
+    def write(name: str, *lines: str) -> TokenFile:
+        path = tmp_path / name
+        path.write_text("\n".join(lines) + "\n", "utf-8")
+        path.chmod(0o600)
+        return TokenFile(path, b"key", clock)
+
+    return write
 
 
 @pytest.fixture

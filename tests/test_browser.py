@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import pytest
+from flask import Flask
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import Watched, chromium, refresh, served
 from tests.conftest import GIB
 from webapp.app import create_app
 from webapp.embedded import EmbeddedHistory
+from webapp.embedding import link
 from webapp.history import HistoryUnavailable
 from webapp.measurement import Engine, Host
 from webapp.store import Store
+from webapp.views.callers import Access
 
 pytestmark = pytest.mark.browser
 
@@ -199,6 +203,58 @@ def test_a_login_page_never_lands_in_the_table(page, url, beat):
     expect(page.locator("#cluster")).to_have_attribute("data-unrefreshed", "not refreshed for 3 s", timeout=8000)
     expect(page.locator("input[type=password]")).to_have_count(0)
     expect(page.locator("#node-cpu-07")).to_be_visible()
+
+
+def test_a_session_that_ends_is_told_and_the_last_rows_stay(page, registry, history, tokens, wall, beat):
+    """T127"""
+    beat("cpu-07")
+    access = Access(viewers=tokens("viewers", "viewer-token-0001"), wall=wall)
+    with served(create_app(registry, history, wall=wall, access=access)) as url:
+        page.goto(f"{url}/?sort=cpu")
+        page.get_by_label("Token").fill("viewer-token-0001")
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(f"{url}/?sort=cpu")
+        refresh(page, "#cluster")
+        wall.advance(13 * 3600)
+        page.evaluate("htmx.trigger('#cluster', 'refresh')")
+        expect(page.locator("#cluster")).to_have_attribute(
+            "data-unrefreshed", re.compile("^signed out: reload the page to sign in")
+        )
+        expect(page.locator("#node-cpu-07")).to_contain_text("43 % of 64")
+        expect(page.locator("input[type=password]")).to_have_count(0)
+        page.reload()
+        expect(page.get_by_label("Token")).to_be_visible()
+
+
+def test_an_embed_link_works_in_a_frame_of_another_site_without_cookies(browser, registry, store, wall, tokens, beat):
+    """T131"""
+    beat("cpu-07")
+    fill_hour(store, registry, wall)
+    access = Access(viewers=tokens("viewers", "viewer-token-0001"), wall=wall)
+    portal = Flask("portal")
+    with served(portal) as outside:
+        outside = outside.replace("127.0.0.1", "localhost")
+        app = create_app(registry, EmbeddedHistory(store, clock=wall), wall=wall, access=access, frame_ancestors=(outside,))
+        with served(app) as url:
+            address = url + link(access.links, "/nodes/cpu-07", 3600)
+            portal.add_url_rule(
+                "/",
+                view_func=lambda: f'<link rel="icon" href="data:,"><iframe src="{address}" width="1000" height="900"></iframe>',
+            )
+            context = browser.new_context()
+            page = context.new_page()
+            watched = Watched(page, "http")
+            page.goto(outside)
+            frame = page.frame_locator("iframe")
+            expect(frame.locator("h1")).to_have_text("cpu-07")
+            expect(frame.locator("#figure-cpu .main-svg").first).to_be_attached()
+            inner = page.frames[1]
+            beat("cpu-07", load={"cpu_percent": 77.0})
+            inner.evaluate("htmx.trigger('#node', 'refresh')")
+            expect(frame.locator("#node .tile").first).to_contain_text("77")
+            assert context.cookies() == []
+            watched.assert_calm()
+            context.close()
 
 
 def test_a_hidden_tab_asks_for_nothing_and_at_once_when_it_is_shown_again(page, url, beat):

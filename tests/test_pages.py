@@ -13,55 +13,62 @@ from tests.conftest import GIB
 from webapp.app import create_app
 from webapp.history import HistoryUnavailable
 from webapp.measurement import Disk, Engine, Host, Requests
+from webapp.views.audience import BLOCKS, audience
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 HTMX = {"HX-Request": "true"}
 
-#: Every route: who it is for, and a path that shows it.
+#: Every route: its kind, who may use it, and a path that shows it.
 ROUTES = {
-    "static": ("asset", "/static/icon.svg"),
-    "machines.beat": ("machine", None),
-    "machines.metrics": ("machine", "/metrics"),
-    "machines.agent": ("machine", "/agent.pyz"),
-    "machines.health": ("machine", "/healthz"),
-    "pages.cluster": ("page", "/"),
-    "pages.node": ("page", "/nodes/cpu-07"),
-    "pages.nodes": ("page", "/nodes/"),
-    "pages.add": ("page", "/add"),
-    "pages.embed_check": ("page", "/embed/check"),
-    "pages.models": ("page", "/models"),
-    "pages.models_": ("page", "/models/"),
-    "pages.model": ("page", "/models/llama-3.1-8b"),
-    "reports.node": ("page", "/nodes/cpu-07/report.html"),
-    "api.nodes": ("machine", "/api/v1/nodes"),
-    "api.node": ("machine", "/api/v1/nodes/cpu-07"),
-    "api.engines": ("machine", "/api/v1/engines"),
-    "api.models": ("machine", "/api/v1/models"),
-    "api.series": ("machine", "/api/v1/series?node=cpu-07&chart=cpu"),
-    "fragments.cluster": ("fragment", "/fragments/cluster"),
-    "fragments.node": ("fragment", "/fragments/node/cpu-07"),
-    "fragments.about": ("fragment", "/fragments/about/cpu"),
-    "fragments.charts": ("fragment", "/fragments/charts/cpu-07"),
-    "instances.index": ("page", "/instances"),
-    "instances.page": ("page", "/instances/hp_cpu-07:8000"),
-    "instances.index_fragment": ("fragment", "/fragments/instances"),
-    "instances.fragment": ("fragment", "/fragments/instance/hp_cpu-07:8000"),
-    "placement.page": ("page", "/placement"),
-    "placement.ask": ("machine", "/v1/placement"),
-    "instance_api.register": ("machine", None),
-    "instance_api.beat": ("machine", None),
-    "instance_api.report": ("machine", None),
-    "instance_api.unregister": ("machine", None),
-    "instance_api.list_all": ("machine", "/v1/instance/list"),
-    "instance_api.instance_resources": ("machine", "/debug/instance_resources"),
-    "instance_api.instance_loads": ("machine", "/debug/instance_loads"),
-    "instance_api.status": ("machine", "/debug/status"),
-    "instance_api.whole_pool": ("machine", "/debug/pool_resource"),
-    "instance_api.sources": ("machine", "/debug/pool_resource_sources"),
-    "fragments.models": ("fragment", "/fragments/models"),
-    "fragments.model": ("fragment", "/fragments/model/llama-3.1-8b"),
-    "fragments.model_charts": ("fragment", "/fragments/model-charts/llama-3.1-8b"),
-    "fragments.numbers": ("fragment", "/fragments/numbers?chart=cpu&node=cpu-07"),
+    "static": ("asset", "anyone", "/static/icon.svg"),
+    "machines.beat": ("machine", "agent", None),
+    "machines.metrics": ("machine", "viewer", "/metrics"),
+    "machines.agent": ("machine", "anyone", "/agent.pyz"),
+    "machines.health": ("machine", "anyone", "/healthz"),
+    "pages.cluster": ("page", "viewer", "/"),
+    "pages.node": ("page", "viewer", "/nodes/cpu-07"),
+    "pages.nodes": ("page", "viewer", "/nodes/"),
+    "pages.add": ("page", "viewer", "/add"),
+    "pages.embed_check": ("page", "viewer", "/embed/check"),
+    "fragments.cluster": ("fragment", "viewer", "/fragments/cluster"),
+    "fragments.node": ("fragment", "viewer", "/fragments/node/cpu-07"),
+    "fragments.about": ("fragment", "viewer", "/fragments/about/cpu"),
+    "fragments.charts": ("fragment", "viewer", "/fragments/charts/cpu-07"),
+    "instances.index": ("page", "viewer", "/instances"),
+    "instances.page": ("page", "viewer", "/instances/hp_cpu-07:8000"),
+    "instances.index_fragment": ("fragment", "viewer", "/fragments/instances"),
+    "instances.fragment": ("fragment", "viewer", "/fragments/instance/hp_cpu-07:8000"),
+    "placement.page": ("page", "viewer", "/placement"),
+    "placement.ask": ("machine", "viewer", "/v1/placement"),
+    "instance_api.register": ("machine", "agent", None),
+    "instance_api.beat": ("machine", "agent", None),
+    "instance_api.report": ("machine", "agent", None),
+    "instance_api.unregister": ("machine", "agent", None),
+    "instance_api.list_all": ("machine", "viewer", "/v1/instance/list"),
+    "instance_api.instance_resources": ("machine", "viewer", "/debug/instance_resources"),
+    "instance_api.instance_loads": ("machine", "viewer", "/debug/instance_loads"),
+    "instance_api.status": ("machine", "viewer", "/debug/status"),
+    "instance_api.whole_pool": ("machine", "viewer", "/debug/pool_resource"),
+    "instance_api.sources": ("machine", "viewer", "/debug/pool_resource_sources"),
+    "login.form": ("page", "anyone", None),
+    "login.sign_in": ("form", "anyone", None),
+    "login.sign_out": ("form", "anyone", None),
+    "admin.forget": ("form", "admin", None),
+    "admin.note": ("form", "admin", None),
+    "admin.hand_over": ("form", "admin", None),
+    "pages.models": ("page", "viewer", "/models"),
+    "pages.models_": ("page", "viewer", "/models/"),
+    "pages.model": ("page", "viewer", "/models/llama-3.1-8b"),
+    "reports.node": ("page", "viewer", "/nodes/cpu-07/report.html"),
+    "api.nodes": ("machine", "viewer", "/api/v1/nodes"),
+    "api.node": ("machine", "viewer", "/api/v1/nodes/cpu-07"),
+    "api.engines": ("machine", "viewer", "/api/v1/engines"),
+    "api.models": ("machine", "viewer", "/api/v1/models"),
+    "api.series": ("machine", "viewer", "/api/v1/series?node=cpu-07&chart=cpu"),
+    "fragments.models": ("fragment", "viewer", "/fragments/models"),
+    "fragments.model": ("fragment", "viewer", "/fragments/model/llama-3.1-8b"),
+    "fragments.model_charts": ("fragment", "viewer", "/fragments/model-charts/llama-3.1-8b"),
+    "fragments.numbers": ("fragment", "viewer", "/fragments/numbers?chart=cpu&node=cpu-07"),
 }
 
 #: What needs the node to be there.
@@ -96,13 +103,29 @@ class Page(HTMLParser):
 
 
 def test_every_route_is_classified(app):
-    assert {rule.endpoint for rule in app.url_map.iter_rules()} == set(ROUTES)
+    told = {}
+    for rule in app.url_map.iter_rules():
+        method = "POST" if "POST" in rule.methods else "GET"
+        told[rule.endpoint] = audience(rule.endpoint, rule.rule, method)
+    assert told == {endpoint: (kind, who) for endpoint, (kind, who, _) in ROUTES.items()}
 
 
-@pytest.mark.parametrize("endpoint", [name for name, (_, path) in ROUTES.items() if path])
+def test_a_get_changes_nothing(app):
+    """Whoever may act or report does it by POST."""
+    writes = [rule for rule in app.url_map.iter_rules() if ROUTES[rule.endpoint][1] in ("agent", "admin")]
+    assert all(rule.methods == {"POST", "OPTIONS"} for rule in writes)
+
+
+def test_every_block_belongs_to_a_page_that_an_embed_link_can_open(app):
+    assert {block for blocks in BLOCKS.values() for block in blocks} == {
+        endpoint for endpoint, (kind, _, _) in ROUTES.items() if kind == "fragment"
+    }
+
+
+@pytest.mark.parametrize("endpoint", [name for name, (_, _, path) in ROUTES.items() if path])
 @pytest.mark.parametrize("fleet", ["empty", "one node"])
 def test_every_route_answers_in_its_format(client, beat, endpoint, fleet):
-    kind, path = ROUTES[endpoint]
+    kind, _, path = ROUTES[endpoint]
     if fleet == "one node":
         beat("cpu-07")
         client.post("/v1/instance/register", json={"host": "cpu-07", "port": 8000})

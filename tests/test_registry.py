@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from webapp import heartbeat
 from webapp.heartbeat import Reading
+from webapp.listening import Listening
 from webapp.measurement import Host
 from webapp.nodes import state
+from webapp.notes import Note, Notes
 from webapp.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
 
 
@@ -173,3 +176,152 @@ def test_a_replay_of_a_message_from_before_the_restart_is_still_one(registry, me
     )
     assert beat("cpu-07", sequence=40) == "replayed"
     assert beat("cpu-07", sequence=41) == "accepted"
+
+
+# Time in which nobody listened
+
+
+@pytest.fixture
+def listening(clock) -> Listening:
+    return Listening(clock)
+
+
+@pytest.fixture
+def listener(clock, wall, listening) -> Registry:
+    return Registry(clock=clock, wall=wall, listening=listening)
+
+
+def send(registry: Registry, measurement, name: str, sequence: int, **host: float) -> None:
+    agent = replace(measurement.agent, sequence=sequence, id=name)
+    registry.accept(Reading(replace(measurement, node=name, agent=agent, host=Host(**host)), ()))
+
+
+def run(clock, listening, seconds: int) -> None:
+    for _ in range(seconds):
+        clock.advance(1)
+        listening.tick()
+
+
+def test_a_control_plane_that_was_stopped_calls_no_node_silent_but_shows_no_old_number(clock, listening, listener, measurement):
+    """SIGSTOP for two minutes: no mass flap; rule 4 holds all the same"""
+    send(listener, measurement, "n1", 1)
+    run(clock, listening, 5)
+    clock.advance(120)
+    node = listener.node("n1")  # whoever asks first sees the gap
+    assert (node.state, node.numbers, node.heard_s) == ("fresh", None, 125)
+    assert "did not listen for 120 s until 0 s ago" in listening.notice
+    run(clock, listening, 10)
+    send(listener, measurement, "n1", 2)
+    assert listener.node("n1").numbers is not None
+    run(clock, listening, 51)
+    assert listening.notice is None
+    run(clock, listening, 10)
+    assert listener.node("n1").state == "stale"
+
+
+def test_a_node_that_died_while_nobody_listened_is_stale_a_minute_later(clock, listening, listener, measurement):
+    send(listener, measurement, "n1", 1)
+    run(clock, listening, 10)
+    clock.advance(3600)
+    run(clock, listening, 51)
+    assert listener.node("n1").state == "late"
+    run(clock, listening, 1)
+    assert listener.node("n1").state == "stale"
+
+
+def test_a_node_that_was_stale_before_the_stop_stays_stale(clock, listening, listener, measurement):
+    send(listener, measurement, "n1", 1)
+    run(clock, listening, 61)
+    clock.advance(30)
+    assert listener.node("n1").state == "stale"
+
+
+def test_a_message_that_waited_through_the_stop_does_not_make_its_node_stale(clock, listening, listener, measurement):
+    """The kernel kept it; its age is told by the node's uptime."""
+    for second in range(30):
+        send(listener, measurement, "n1", 1 + second, uptime_s=5000.0 + second)
+        run(clock, listening, 1)
+    clock.advance(100)
+    send(listener, measurement, "n1", 40, uptime_s=5035.0)
+    node = listener.node("n1")
+    assert node.heard_s == pytest.approx(95, abs=1)
+    assert node.state == "fresh"
+    assert node.numbers is None
+
+
+def test_another_agent_takes_no_name_over_because_nobody_listened(clock, listening, listener, measurement, beat):
+    send(listener, measurement, "n1", 1)
+    clock.advance(300)
+    with pytest.raises(HeartbeatConflict):
+        listener.accept(Reading(replace(measurement, node="n1", agent=replace(measurement.agent, id="other")), ()))
+
+
+def test_time_without_a_control_plane_counts_against_no_node(clock, listening, listener, measurement):
+    listening.began_after(600.0)
+    listener.restore(measurement, silent_s=610.0, unheard_s=600.0, heard_at=1.0, first_heard_at=0.5)
+    node = listener.node("cpu-07")
+    assert (node.state, node.numbers, node.heard_s) == ("fresh", None, 610)
+    assert "10 min" in listening.notice
+    run(clock, listening, 51)
+    assert listener.node("cpu-07").state == "stale"
+
+
+def test_a_short_pause_is_no_stop(clock, listening, listener, measurement):
+    send(listener, measurement, "n1", 1)
+    for _ in range(20):
+        clock.advance(4)
+        listening.tick()
+    assert listener.node("n1").state == "stale"
+
+
+def test_a_hundred_thousand_names_leave_nothing_behind(clock, wall):
+    """T86"""
+    dropped: list[str] = []
+    registry = Registry(clock=clock, wall=wall, drop=dropped.append, most_nodes=1000)
+    refused = 0
+    for number in range(100_000):
+        if number % 1000 == 0:
+            clock.advance(300)
+        try:
+            registry.accept(heartbeat.read(b'{"node":"n%d"}' % number))
+        except FleetFull:
+            refused += 1
+    assert registry.count == 1000
+    assert refused + len(dropped) + registry.count == 100_000
+    assert registry.heartbeats["full"] == refused > 0
+    assert sum(len(vars(registry)[name]) for name in ("_records", "_forgotten")) == 1000
+
+
+def test_a_node_that_is_forgotten_or_expires_takes_its_note_along(registry, clock, beat, tmp_path):
+    notes = Notes(tmp_path / "notes.json")
+    registry = Registry(clock=clock, notes=notes, forget_after_seconds=3600)
+    for name in ("a", "b"):
+        registry.accept(heartbeat.read(b'{"node":"%s"}' % name.encode()))
+        assert registry.annotate(name, "new\u2028DIMM", "ann")
+    assert not registry.annotate("c", "x")
+    assert Notes(tmp_path / "notes.json").get("a").text == "new\u2028DIMM"
+    registry.forget("a")
+    clock.advance(3601)
+    registry.expire()
+    assert Notes(tmp_path / "notes.json").get("a") is None
+    assert Notes(tmp_path / "notes.json").get("b") is None
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff", b'{"a": 5}', b'{"a": ["x", "y"]}', b"[" * 100_000])
+def test_a_file_of_notes_that_is_none_is_set_aside(tmp_path, content):
+    path = tmp_path / "notes.json"
+    path.write_bytes(content)
+    notes = Notes(path)
+    assert notes.get("a") is None
+    assert (tmp_path / "notes.corrupt").read_bytes() == content
+    notes.set("a", Note("x", "", 1.0))
+    assert Notes(path).get("a") == Note("x", "", 1.0)
+
+
+def test_a_name_is_handed_only_to_an_agent_that_asks_for_it(registry, beat):
+    beat("n1", agent="a")
+    assert not registry.hand_over("n1")
+    assert not registry.hand_over("nobody")
+    with pytest.raises(HeartbeatConflict):
+        beat("n1", agent=None)
+    assert not registry.hand_over("n1")

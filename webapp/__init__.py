@@ -8,8 +8,13 @@ Read in this order; each module imports only what stands above it:
     snapshot      resource_snapshot_v1, the other wire
     heartbeat     the message that carries a measurement
     metrics       the table: one row a metric, one row a chart
+    access        tokens, and how often a wrong one may be tried
+    embedding     links that open one page
+    listening     whether this process listened
+    notes         what admins note on nodes
     nodes         a node as everyone sees it, and the rule of its state
     transit       how long a heartbeat was under way
+    record        what is known of one node
     registry      the fleet now
     descriptions  what the messages of the instance protocol hold
     instance      an engine that registered itself, and the rule that says whether it lives
@@ -46,6 +51,7 @@ Read in this order; each module imports only what stands above it:
     past          the fleet as it was, rebuilt from the store
     palette       the colour of a model
     exposition    the fleet as Prometheus text
+    telemetry     what the control plane tells of itself
     charts        a chart and its series as a plotly figure
     numbers       a chart's numbers as tables
     models        what each model takes of the fleet
@@ -59,6 +65,7 @@ Read in this order; each module imports only what stands above it:
     connection    all that is asked of Prometheus, built from the settings
     managed_prometheus  a Prometheus of our own
     app           builds all of the above and hands it to the views
+    serving       the web server and its bounds
     cli           the commands
 
 `agent` runs on the nodes with the standard library alone; `views` is the only package that knows Flask.

@@ -10,7 +10,7 @@ from pathlib import Path
 from flask import Flask
 from htmx_flask import Htmx
 
-from webapp import __version__, exposition, formats, gauges, models, numbers, placement
+from webapp import __version__, exposition, formats, gauges, heartbeat, models, numbers, placement
 from webapp.alerts import Alert
 from webapp.events import Events
 from webapp.explanations import Queries
@@ -25,23 +25,30 @@ from webapp.past import Past
 from webapp.registry import Registry
 from webapp.selection import Selection
 from webapp.summary import by_model, load_per_core, waiting
+from webapp.telemetry import Telemetry
 from webapp.trends import Trends
 from webapp.views import (
+    admin,
     api,
     assets,
     blocks,
     errors,
     fragments,
     framing,
+    guard,
     instance_pages,
+    login,
     machines,
     pages,
     reports,
     routing,
     security,
+    timing,
 )
 from webapp.views import instances as instance_api
 from webapp.views import placement as placement_views
+from webapp.views.callers import Access
+from webapp.views.forwarding import Forwarding
 from webapp.views.moment import AsOf, keep_moment
 
 #: templates/ and static/ lie in the package when it is installed, beside it in a checkout.
@@ -63,6 +70,12 @@ def create_app(
     idle_cores: Callable[[Node], float | None] = placement.idle_now,
     queries: Queries | None = None,
     alerts: Callable[[], Sequence[Alert]] = tuple,
+    access: Access | None = None,
+    telemetry: Telemetry | None = None,
+    limits: heartbeat.Limits = heartbeat.LIMITS,
+    most_series: int = 2_000_000,
+    hops: int = 0,
+    base_path: str = "",
     demo: bool = False,
     wall: Callable[[], float] = time.time,
 ) -> Flask:
@@ -71,12 +84,18 @@ def create_app(
     `fleet` feeds the pages where it isn't the registry; `past` does where an address names a moment. `notices` are
     sentences that every page shows. `idle_cores` of a node over the last minutes. `queries` and `alerts` are those of
     the Prometheus in use.
+    `hops` proxies in front are believed; without `access` whoever reaches it may read and report, and act from this
+    machine itself.
     """
     app = Flask(__name__, root_path=str(ASSETS))
     routing.take_any_name(app)
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     app.json.sort_keys = False  # type: ignore[attr-defined]
     Htmx(app)
+    access, telemetry = access or Access(), telemetry or Telemetry()
+    timing.measure(app, telemetry)
+    app.wsgi_app = Forwarding(app.wsgi_app, hops, base_path)  # type: ignore[method-assign]
+    guard.guard(app, access, telemetry.refused)
     instances = Instances() if instances is None else instances
     own = WithInstances(registry, instances, socket.gethostname(), exposition.render)
     now = own if fleet is None else WithInstances(fleet, instances, socket.gethostname(), exposition.render)
@@ -102,6 +121,9 @@ def create_app(
             exposed=own.exposed,
             more=_instance_metrics(instances, own),
             health_of_others=lambda: {"ttl_s": instances.ttl_s},
+            telemetry=telemetry,
+            limits=limits,
+            most_series=most_series,
         )
     )
     app.register_blueprint(instance_api.blueprint(instances, wall))
@@ -112,6 +134,8 @@ def create_app(
     app.register_blueprint(reports.blueprint(shown, history))
     app.register_blueprint(instance_pages.blueprint(instances, now, notices))
     app.register_blueprint(placement_views.blueprint(now, rank, notices))
+    app.register_blueprint(login.blueprint(access, telemetry.refused))
+    app.register_blueprint(admin.blueprint(registry))
     keep_moment(app, wall)
     _teach_templates(app, demo)
     framing.keep(app)

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
-import logging
 import os
-import signal
-import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType, SimpleNamespace
+from types import SimpleNamespace
 
-import waitress
-import waitress.server
-
-from webapp import __version__
+from webapp import __version__, logs
+from webapp.access import AccessUnusable, existing_key
 from webapp.agent.__main__ import COMMANDS as NODE_COMMANDS
 from webapp.agent.__main__ import main as node_main
 from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
 from webapp.control_plane import ControlPlane
-from webapp.heartbeat import LARGEST_BODY_BYTES
+from webapp.embedding import EmbedLinks, link
 from webapp.managed_prometheus import CannotManage, ManagedPrometheus
+from webapp.serving import CannotListen, Limits, Server, Tls
 from webapp.settings import SettingError, add_flags, resolve
 from webapp.store import StoreUnusable
-
-log = logging.getLogger("enginehouse")
-
-
-class CannotStart(Exception):
-    """One line that says why."""
+from webapp.telemetry import Gauge
+from webapp.views.rules import base_path, secret_file
 
 
 def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
@@ -48,9 +39,9 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.
     flags = parser.parse_args(argv)
     try:
         settings = resolve(settings_of(flags.command), flags, environment)
-        logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+        logs.start(settings.log_level, settings.log_format)
         return _COMMANDS[flags.command](settings, flags)
-    except (SettingError, StoreUnusable, CannotStart, CannotManage) as error:
+    except (SettingError, StoreUnusable, AccessUnusable, CannotListen, CannotManage) as error:
         print(f"enginehouse {flags.command}: {error}", file=sys.stderr)
         return 2
 
@@ -64,15 +55,18 @@ def _up(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
     prometheus = ManagedPrometheus(settings.data_dir) if settings.with_prometheus else None
     with ControlPlane(settings, prometheus=prometheus) as plane:
         children: list[Child | ManagedPrometheus] = []
+        token_file = settings.data_dir / "up.token"
+        asked = plane.access.let_in(token_file)
 
         def ready(url: str) -> None:
             # A child of its own, that reports over HTTP exactly as a remote agent does.
             command = [sys.executable, "-m", "webapp.agent", "--server", url, *_agent_flags(flags)]
+            command += ["--token-file", str(token_file)] if asked else []
             agent = Child("the agent", command)
             agent.start()
             children.append(agent)
             if prometheus is not None:
-                prometheus.start(url.removeprefix("http://"))
+                prometheus.start(url.removeprefix("http://"), token_file if asked else None)
                 children.append(prometheus)
             print(f"Enginehouse is at {url}\nThis machine's first numbers appear within seconds. Ctrl-C stops it.", flush=True)
 
@@ -102,9 +96,6 @@ def _demo(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
             fleet.stop()
 
 
-_COMMANDS: dict[str, Callable[[SimpleNamespace, argparse.Namespace], int]] = {"up": _up, "serve": _serve, "demo": _demo}
-
-
 def _agent_flags(flags: argparse.Namespace) -> list[str]:
     """The flags that `up` got and the agent takes too; the environment reaches it by itself."""
     given = []
@@ -119,61 +110,54 @@ def _agent_flags(flags: argparse.Namespace) -> list[str]:
     return given
 
 
-def _is_loopback(host: str) -> bool:
+def _doctor(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
+    from webapp import doctor
+
+    return doctor.report(settings, sys.stdout.write)
+
+
+def _embed_link(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
+    if not settings.path:
+        raise SettingError("--path: expected the page that the link opens, such as /nodes/cpu-07")
+    file = secret_file(settings)
+    links = EmbedLinks(existing_key(file) if file else b"")
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        print(settings.base_url + link(links, settings.path, settings.expires))
+    except ValueError as error:
+        raise SettingError(f"--path: {error}") from error
+    return 0
 
 
 def _answer(plane: ControlPlane, settings: SimpleNamespace, ready: Callable[[str], None]) -> int:
     """Answer requests until SIGINT or SIGTERM; `ready` is told the address once it is bound."""
     host, port = settings.listen[0] or "0.0.0.0", settings.listen[1]
-    if not settings.allow_anonymous and not _is_loopback(host):
-        raise CannotStart(
-            f"listening on {host} lets anyone on the network read and report; say --allow-anonymous if that is meant"
-        )
-    with _bound(host, port) as listener:
-        server = waitress.server.create_server(
-            plane.app,
-            sockets=[listener],
-            threads=settings.threads,
-            ident=None,
-            connection_limit=1000,
-            channel_timeout=60,
-            cleanup_interval=10,
-            max_request_body_size=2 * LARGEST_BODY_BYTES,
-            asyncore_use_poll=True,
-            clear_untrusted_proxy_headers=True,
-        )
-        return _run(server, host, listener.getsockname()[1], ready)
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """A socket bound to the address. Raises CannotStart."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise CannotStart(f"cannot listen on {host}:{port}: {error.strerror}") from error
-    return listener
-
-
-def _run(server: waitress.server.BaseWSGIServer, host: str, port: int, ready: Callable[[str], None]) -> int:
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(0)
-
-    signal.signal(signal.SIGTERM, stop)
-    shown = f"[{host}]" if ":" in host else host
-    try:
-        ready(f"http://{shown}:{port}")
-        server.run()  # returns on KeyboardInterrupt and SystemExit
-    except (KeyboardInterrupt, SystemExit):
-        server.close()
+    limits = Limits(
+        threads=max(1, settings.threads),
+        connections=max(20, settings.connections),
+        body_bytes=2 * settings.largest_body,
+        read_seconds=settings.read_timeout,
+    )
+    server = Server(plane.app, host, port, limits, tls=_tls(settings), closed=plane.telemetry.closed)
+    plane.telemetry.add(Gauge("enginehouse_connections", "Open connections.", lambda: float(server.connections)))
+    ready(server.url + base_path(settings))
+    server.run()
     return 0
+
+
+def _tls(settings: SimpleNamespace) -> Tls | None:
+    certificate, key = getattr(settings, "tls_certificate", None), getattr(settings, "tls_key", None)
+    if key and not certificate:
+        raise SettingError("tls_key: expected --tls-certificate too")
+    return Tls(certificate, key) if certificate else None
+
+
+_COMMANDS: dict[str, Callable[[SimpleNamespace, argparse.Namespace], int]] = {
+    "up": _up,
+    "serve": _serve,
+    "demo": _demo,
+    "doctor": _doctor,
+    "embed-link": _embed_link,
+}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from flask import Flask
 
-from webapp import exposition
+from webapp import exposition, heartbeat
 from webapp.app import create_app
 from webapp.connection import Connection, connect
 from webapp.embedded import EmbeddedHistory
@@ -18,14 +18,18 @@ from webapp.events import Events
 from webapp.fleet import NO_AGENT, Recorder, WithInstances
 from webapp.history import History
 from webapp.instances import Instances
+from webapp.listening import TICK_SECONDS, Listening
 from webapp.managed_prometheus import SCRAPE_SECONDS, ManagedPrometheus
 from webapp.measurement import Measurement
+from webapp.notes import Notes
 from webapp.past import StoredPast
 from webapp.placement import RecentIdle
-from webapp.registry import Registry
+from webapp.registry import Registry, boottime
 from webapp.settings import SettingError
 from webapp.store import Store
+from webapp.telemetry import Gauge, Telemetry
 from webapp.trends import Trends
+from webapp.views import rules
 
 #: Seconds between two looks for what fell silent, is to be kept or is to be forgotten.
 HOUSEKEEPING_SECONDS = 5.0
@@ -35,19 +39,31 @@ class ControlPlane:
     """Runs from entering the context to leaving it."""
 
     def __init__(self, settings: SimpleNamespace, *, demo: bool = False, prometheus: ManagedPrometheus | None = None) -> None:
-        """What `settings` ask for (see `config`), with a Prometheus of our own perhaps. Raises SettingError, StoreUnusable."""
+        """What `settings` ask for (see `config`), with a Prometheus of our own perhaps.
+
+        Raises SettingError, StoreUnusable, AccessUnusable.
+        """
         _check(settings)
+        self.access = rules.access(settings)
         connection = None if demo else _connection(settings, prometheus)
         self.store = Store(settings.data_dir and settings.data_dir / "history.sqlite", keep_seconds=settings.keep_hours * 3600)
         self._embedded = EmbeddedHistory(self.store)
         self._trends, self._events, self._idle = Trends(), Events(time.time), RecentIdle()
+        self._listening = Listening(boottime)
         self.registry = Registry(
-            render=exposition.render, record=self._heard, forget_after_seconds=settings.forget_after_hours * 3600
+            render=exposition.render,
+            record=self._heard,
+            drop=self._forget,
+            listening=self._listening,
+            notes=Notes(settings.data_dir and settings.data_dir / "notes.json"),
+            most_nodes=settings.most_nodes,
+            forget_after_seconds=settings.forget_after_hours * 3600,
         )
         without_agent = self._restore()
         self._instances = Instances(settings.instance_ttl_s)
         self._fleet = WithInstances(self.registry, self._instances, socket.gethostname(), exposition.render)
         self._recorder = Recorder(self._fleet, self._heard, self._forget, without_agent)
+        self.telemetry = _telemetry(self.store)
         self.app = self._application(settings, connection, demo)
         self._closing = threading.Event()
         self._housekeeper = threading.Thread(target=self._run, name="housekeeping", daemon=True)
@@ -66,13 +82,23 @@ class ControlPlane:
     def _restore(self) -> dict[str, float]:
         """Put back the nodes of before the restart; those without an agent, with the Unix time of their last sample."""
         without_agent = {}
-        for known in self.store.nodes():
+        now = time.time()
+        gaps = [(start, end) for start, end, _ in self.store.unheard(now - self.store.keep_seconds, now)]
+        nodes = self.store.nodes()
+        if nodes and gaps and gaps[-1][1] > now - TICK_SECONDS:
+            self._listening.began_after(gaps[-1][1] - gaps[-1][0])
+        for known in nodes:
             self._events.know(known.measurement)
             if known.measurement.agent.id == NO_AGENT:  # its instances register again by themselves
                 without_agent[known.measurement.node] = known.heard_at
             else:
+                unheard_s = sum(max(0.0, end - max(start, known.heard_at)) for start, end in gaps)
                 self.registry.restore(
-                    known.measurement, silent_s=known.silent_s, heard_at=known.heard_at, first_heard_at=known.first_heard_at
+                    known.measurement,
+                    silent_s=known.silent_s,
+                    heard_at=known.heard_at,
+                    first_heard_at=known.first_heard_at,
+                    unheard_s=min(known.silent_s, unheard_s),
                 )
         return without_agent
 
@@ -81,7 +107,7 @@ class ControlPlane:
         elsewhere = connection.fleet if connection and settings.fleet == "prometheus" else None
 
         def notices() -> list[str]:
-            own = [sentence for sentence in (self.store.notice, self.store.problem) if sentence]
+            own = [sentence for sentence in (self.store.notice, self.store.problem, self._listening.notice) if sentence]
             return [*own, *(elsewhere.notices() if elsewhere else ())]
 
         return create_app(
@@ -98,6 +124,12 @@ class ControlPlane:
             interval_s=settings.heartbeat_interval,
             frame_ancestors=settings.frame_ancestor,
             notices=notices,
+            access=self.access,
+            telemetry=self.telemetry,
+            limits=heartbeat.Limits(settings.largest_body, settings.most_engines),
+            most_series=settings.most_series,
+            hops=settings.proxy_hops,
+            base_path=rules.base_path(settings),
             demo=demo,
         )
 
@@ -124,16 +156,29 @@ class ControlPlane:
     def _run(self) -> None:
         names = [node.name for node in self.registry.nodes()]
         self._trends.fill(self._embedded, names, time.time(), self._closing.is_set)
-        while not self._closing.wait(HOUSEKEEPING_SECONDS):
-            self._keep_house()
+        looked = time.monotonic()
+        while not self._closing.wait(TICK_SECONDS):
+            self._listening.tick()
+            if time.monotonic() - looked >= HOUSEKEEPING_SECONDS:
+                looked = time.monotonic()
+                self._keep_house()
 
     def _keep_house(self) -> None:
         self._events.watch(self.registry.nodes())
-        for name in self.registry.expire():
-            self._forget(name)
+        self.registry.expire()
         self._instances.expire()
         self._recorder.step()
         self._idle.keep_only([node.name for node in self._fleet.nodes()])
+
+
+def _telemetry(store: Store) -> Telemetry:
+    telemetry = Telemetry()
+    lag, dropped = "enginehouse_store_write_lag_seconds", "enginehouse_store_dropped_samples_total"
+    telemetry.add(
+        Gauge(lag, "How long the oldest sample has waited to be written.", lambda: store.write_lag_s),
+        Gauge(dropped, "Samples that the disk did not take.", lambda: float(store.dropped), "counter"),
+    )
+    return telemetry
 
 
 def _check(settings: SimpleNamespace) -> None:

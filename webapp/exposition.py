@@ -19,6 +19,9 @@ from webapp.nodes import Node
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
+#: A node with more is rare; a fleet of nodes with fewer isn't counted in full.
+_MOST_SERIES_A_NODE = 100
+
 _FAMILIES = tuple(families().items())
 
 
@@ -32,11 +35,12 @@ def escaped(value: str) -> str:
 
 
 def _series(name: str, labels: Labels, value: float) -> str:
-    written = ",".join(f'{label}="{escaped(text)}"' for label, text in labels if text)
-    return f"{name}{{{written}}} {_number(value)}\n"
+    text = ",".join(f'{label}="{escaped(text)}"' for label, text in labels if text)
+    return f"{name}{{{text}}} {written(value)}\n"
 
 
-def _number(value: float) -> str:
+def written(value: float) -> str:
+    """A number as it stands behind a series."""
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
 
 
@@ -49,6 +53,18 @@ def render(measurement: Measurement, measured_at: float) -> tuple[str, ...]:
     )
 
 
+def within(nodes: Sequence[Node], most_series: int) -> Sequence[Node]:
+    """The first of the nodes whose series, with two more each, stay within the limit."""
+    if len(nodes) * _MOST_SERIES_A_NODE <= most_series:
+        return nodes
+    so_far = 0
+    for index, node in enumerate(nodes):
+        so_far += 2 + (sum(entry.count("\n") for entry in node.exposition) if node.numbers is not None else 0)
+        if so_far > most_series:
+            return nodes[:index]
+    return nodes
+
+
 def text(nodes: Sequence[Node], counters: Iterable[Family] = (), *, openmetrics: bool = False) -> str:
     """Everything that a scrape gets."""
     young = [node.exposition for node in nodes if node.numbers is not None and node.exposition]
@@ -56,20 +72,21 @@ def text(nodes: Sequence[Node], counters: Iterable[Family] = (), *, openmetrics:
     for index, (name, rows) in enumerate(_FAMILIES):
         lines = "".join([entry[index] for entry in young])
         if lines:
-            parts.append(_head(name, rows[0].help, "gauge") + lines)
+            parts.append(head(name, rows[0].help, "gauge") + lines)
     parts.extend(counter.text(openmetrics) for counter in counters)
     if openmetrics:
         parts.append("# EOF\n")
     return "".join(parts)
 
 
-def _head(name: str, help: str, kind: str) -> str:
+def head(name: str, help: str, kind: str) -> str:
+    """The lines before a family's series."""
     return f"# HELP {name} {help}\n# TYPE {name} {kind}\n"
 
 
 def _contact(row: Contact, nodes: Sequence[Node]) -> str:
     value = (lambda node: float(node.state in ("fresh", "late"))) if row is UP else (lambda node: round(node.heard_s, 3))
-    return _head(row.name, row.help, "gauge") + "".join(_series(row.name, (("node", node.name),), value(node)) for node in nodes)
+    return head(row.name, row.help, "gauge") + "".join(_series(row.name, (("node", node.name),), value(node)) for node in nodes)
 
 
 class Family(Protocol):
@@ -88,7 +105,7 @@ class Gauges:
 
     def text(self, openmetrics: bool) -> str:
         lines = "".join(_series(self._name, labels, value) for labels, value in self._series())
-        return _head(self._name, self._help, "gauge") + lines if lines else ""
+        return head(self._name, self._help, "gauge") + lines if lines else ""
 
 
 class Counters:
@@ -105,4 +122,4 @@ class Counters:
         # OpenMetrics names the family without the suffix that its samples carry.
         family = self._name.removesuffix("_total") if openmetrics else self._name
         lines = (_series(self._name, ((self._label, name),), count) for name, count in sorted(dict(self._counts).items()))
-        return "".join(chain([_head(family, self._help, "counter")], lines))
+        return "".join(chain([head(family, self._help, "counter")], lines))

@@ -29,6 +29,16 @@ DEEPEST_NESTING = 32
 LONGEST_NAME = 253
 
 
+class Limits(NamedTuple):
+    """What one control plane takes of a message."""
+
+    body_bytes: int = LARGEST_BODY_BYTES
+    engines: int = 256
+
+
+LIMITS = Limits()
+
+
 class Reading(NamedTuple):
     """A measurement, and the fields of its message that could not be used."""
 
@@ -44,11 +54,17 @@ class HeartbeatRefused(ValueError):
         self.field = field
 
 
-def read(body: bytes) -> Reading:
+def read(body: bytes, limits: Limits = LIMITS) -> Reading:
     """The measurement in a message. Raises HeartbeatRefused."""
-    if len(body) > LARGEST_BODY_BYTES:
-        raise HeartbeatRefused(f"the body has {len(body)} bytes; at most {LARGEST_BODY_BYTES} are taken")
-    return from_mapping(parse_object(body))
+    if len(body) > limits.body_bytes:
+        raise HeartbeatRefused(f"the body has {len(body)} bytes; at most {limits.body_bytes} are taken")
+    reading = from_mapping(parse_object(body))
+    engines = reading.measurement.engines
+    if len(engines) <= limits.engines:
+        return reading
+    left_out = Rejection("engines", f"{len(engines)} entries; the first {limits.engines} are kept")
+    fewer = dataclasses.replace(reading.measurement, engines=engines[: limits.engines])
+    return Reading(fewer, (*reading.rejected, left_out))
 
 
 def parse_object(body: bytes) -> dict[str, Any]:

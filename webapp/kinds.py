@@ -119,6 +119,23 @@ def _origin(value: Any) -> str:
     return origin
 
 
+def _network(value: Any) -> Any:
+    import ipaddress
+
+    return ipaddress.ip_network(_text(value), strict=False)
+
+
+def _duration(value: Any) -> float:
+    """Seconds.
+
+    >>> _duration("90"), _duration("12h"), _duration("7d")
+    (90.0, 43200.0, 604800.0)
+    """
+    text = str(value).strip()
+    unit = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}.get(text[-1:])
+    return _positive(text[:-1]) * unit if unit else _positive(value)
+
+
 def _table(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError
@@ -142,6 +159,8 @@ TEXT = Kind(_text, "a text", "TEXT")
 PATH = Kind(lambda value: Path(_text(value)).expanduser(), "a path", "PATH")
 SECONDS = Kind(_positive, "seconds, such as 10", "SECONDS")
 MILLISECONDS = Kind(_positive, "milliseconds, such as 1000", "MS")
+DURATION = Kind(_duration, "a duration, such as 90s, 12h or 7d", "DURATION")
+NETWORK = Kind(_network, "an address or a network, such as 10.0.0.0/8", "NETWORK")
 HOURS = Kind(_positive, "hours, such as 6", "HOURS")
 COUNT = Kind(_whole, "a whole number, such as 20", "N")
 PORT = Kind(_port, "a port from 1 to 65535", "PORT")

@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 from pathlib import Path
+from typing import Any
 
 from webapp.child import Child
 
@@ -44,8 +45,8 @@ class ManagedPrometheus:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
 
-    def start(self, target: str) -> None:
-        """Scrape the control plane at `target`, such as 127.0.0.1:8765. Raises CannotManage."""
+    def start(self, target: str, token_file: Path | None = None) -> None:
+        """Scrape the control plane at `target`, such as 127.0.0.1:8765, with the token in a file perhaps. Raises CannotManage."""
         config = self._directory / "prometheus.yml"
         command = [
             self._program,
@@ -57,7 +58,7 @@ class ManagedPrometheus:
         ]
         self._child = Child("prometheus", command)
         try:
-            config.write_text(configuration(target), "utf-8")
+            config.write_text(configuration(target, token_file), "utf-8")
             self._child.start()
         except OSError as error:
             raise CannotManage(f"prometheus can't be started: {error.strerror}") from error
@@ -68,13 +69,17 @@ class ManagedPrometheus:
             self._child.stop(10.0)
 
 
-def configuration(target: str) -> str:
+def configuration(target: str, token_file: Path | None = None) -> str:
     """A configuration that scrapes one control plane. JSON is YAML too.
 
     >>> "127.0.0.1:8765" in configuration("127.0.0.1:8765")
     True
     """
-    job = {"job_name": "enginehouse", "static_configs": [{"targets": [target]}]}
+    place, _, path = target.partition("/")
+    job: dict[str, Any] = {"job_name": "enginehouse", "metrics_path": f"/{path}/metrics" if path else "/metrics"}
+    job |= {"static_configs": [{"targets": [place]}]}
+    if token_file:
+        job |= {"authorization": {"credentials_file": str(token_file)}}
     interval = {"scrape_interval": f"{SCRAPE_SECONDS}s", "scrape_timeout": "5s"}
     return json.dumps({"global": interval, "scrape_configs": [job]}, indent=2) + "\n"
 

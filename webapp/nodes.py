@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from webapp.fields import Rejection
 from webapp.measurement import FRESH_FOR_SECONDS, Measurement
+from webapp.notes import Note
 
 State = Literal["fresh", "late", "stale", "gone"]
 STATES: tuple[State, ...] = ("fresh", "late", "stale", "gone")
@@ -42,6 +43,8 @@ class Conflict:
     agent_id: str
     source: str
     seconds_ago: float
+    #: Whether an admin has given it the name, which it takes with its next heartbeat.
+    is_heir: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ class Node:
     source: str = ""
     rejected: tuple[Rejection, ...] = ()
     conflict: Conflict | None = None
+    #: Why it drains, if an admin said so.
+    note: Note | None = None
     #: The measurement as Prometheus text, one entry a family.
     exposition: tuple[str, ...] = ()
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal
 
-from webapp.fields import Rejection
 from webapp.heartbeat import Reading
+from webapp.listening import Listening
 from webapp.measurement import FRESH_FOR_SECONDS, Measurement
-from webapp.nodes import GONE_AFTER_SECONDS, USUAL_INTERVAL_SECONDS, Conflict, Node, state
+from webapp.nodes import GONE_AFTER_SECONDS, Conflict, Node, state
+from webapp.notes import Note, Notes
+from webapp.record import Record, generic, is_replay
 from webapp.transit import Transit
 
 
@@ -36,28 +37,6 @@ class FleetFull(Exception):
 Outcome = Literal["accepted", "replayed"]
 
 
-@dataclass
-class _Record:
-    name: str
-    measurement: Measurement
-    heard: float
-    measured: float
-    heard_at: float
-    first_heard_at: float
-    source: str
-    rejected: tuple[Rejection, ...]
-    clock_offset_s: float | None
-    exposition: tuple[str, ...] = ()
-    conflict: tuple[str, str, float] | None = None
-    #: Runs of the agent that ended: their messages come late.
-    past_boots: deque[str] = field(default_factory=lambda: deque(maxlen=16))
-    transit: Transit = field(default_factory=Transit)
-
-    @property
-    def interval(self) -> float:
-        return self.measurement.agent.interval_s or USUAL_INTERVAL_SECONDS
-
-
 def boottime() -> float:
     """Seconds since this machine booted, time asleep included. https://man7.org/linux/man-pages/man2/clock_gettime.2.html"""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -73,19 +52,31 @@ class Registry:
         wall: Callable[[], float] = time.time,
         render: Callable[[Measurement, float], tuple[str, ...]] = lambda measurement, measured_at: (),
         record: Callable[[Measurement, float], None] = lambda measurement, measured_at: None,
+        drop: Callable[[str], None] = lambda name: None,
+        listening: Listening | None = None,
+        notes: Notes | None = None,
         most_nodes: int = 20_000,
         forget_after_seconds: float = 168 * 3600.0,
     ) -> None:
-        """`render` makes a node's text for /metrics; `record` keeps the measurement; both are called once a heartbeat."""
+        """`render` makes a node's text for /metrics; `record` keeps the measurement; both are called once a heartbeat.
+
+        `drop` removes what was kept of a node that is forgotten.
+
+        Time in which `listening` says that nobody listened makes no node silent; none: all time was listened to.
+        """
         self._clock = clock
         self._wall = wall
         self._render = render
         self._record = record
+        self._drop = drop
+        self._listening = listening
+        self._notes = notes or Notes()
         self._most_nodes = most_nodes
         self._forget_after = forget_after_seconds
         self._lock = threading.Lock()
-        self._records: dict[str, _Record] = {}
+        self._records: dict[str, Record] = {}
         self._forgotten: dict[str, float] = {}
+        self._none_gone_before = float("-inf")
         #: Heartbeats by outcome, and fields left out by path.
         self.heartbeats: Counter[str] = Counter()
         self.rejections: Counter[str] = Counter()
@@ -116,42 +107,59 @@ class Registry:
                     f"node {name!r} is reported by agent {known.measurement.agent.id} "
                     f"from {known.source or 'an unknown address'}; give one of the two another name"
                 )
-            elif _is_replay(known, measurement):
+            elif is_replay(known, measurement):
                 self.heartbeats["replayed"] += 1
                 return "replayed"
             record = self._records[name] = self._updated(known, reading, source, arrived)
             measured_at = record.heard_at - (record.heard - record.measured)
             record.exposition = self._render(measurement, measured_at)
             self.heartbeats["accepted"] += 1
-            self.rejections.update(_generic(rejection.path) for rejection in reading.rejected)
+            self.rejections.update(generic(rejection.path) for rejection in reading.rejected)
         if record.heard - record.measured <= FRESH_FOR_SECONDS:
             self._record(measurement, measured_at)
         return "accepted"
 
+    def _missed(self, now: float) -> float:
+        return self._listening.missed_s(now) if self._listening else 0.0
+
+    def _missed_at(self, moment: float, now: float) -> float:
+        self._missed(now)  # sees a gap that nobody has seen yet
+        return self._listening.missed_at(moment) if self._listening else 0.0
+
+    def _silence(self, record: Record, now: float) -> float:
+        """Seconds in which it was listened for and not heard."""
+        return max(0.0, now - record.heard - (self._missed(now) - record.missed))
+
     def _make_room(self, now: float) -> None:
         if len(self._records) < self._most_nodes:
             return
-        oldest = min(self._records.values(), key=lambda record: record.heard)
-        if now - oldest.heard <= GONE_AFTER_SECONDS:
+        oldest = None
+        if now >= self._none_gone_before:  # else a flood of new names would have it searched each time
+            oldest = min(self._records.values(), key=lambda record: record.heard)
+            self._none_gone_before = now + GONE_AFTER_SECONDS - self._silence(oldest, now)
+        if oldest is None or self._silence(oldest, now) <= GONE_AFTER_SECONDS:
             self.heartbeats["full"] += 1
             raise FleetFull(f"{self._most_nodes} nodes are known and none is gone; no room for one more")
         del self._records[oldest.name]
+        self._drop(oldest.name)
 
-    def _is_taken(self, known: _Record, measurement: Measurement, source: str, arrived: float) -> bool:
+    def _is_taken(self, known: Record, measurement: Measurement, source: str, arrived: float) -> bool:
         theirs = measurement.agent.id
-        if theirs == known.measurement.agent.id or arrived - known.heard > FRESH_FOR_SECONDS:
+        if theirs == known.measurement.agent.id or (theirs and theirs == known.heir):
             return False
-        known.conflict = (theirs or "without an identity", source, arrived)
+        if self._silence(known, arrived) > FRESH_FOR_SECONDS:
+            return False
+        known.conflict = (theirs or "", source, arrived)
         return True
 
-    def _updated(self, known: _Record | None, reading: Reading, source: str, arrived: float) -> _Record:
+    def _updated(self, known: Record | None, reading: Reading, source: str, arrived: float) -> Record:
         measurement = reading.measurement
         transit = known.transit if known is not None and known.measurement.agent.id == measurement.agent.id else Transit()
         uptime = measurement.host.uptime_s
         delay = 0.0 if uptime is None else transit.delay(uptime + (measurement.load.age_s or 0.0), arrived)
         heard_at = self._wall() - (self._clock() - arrived) - delay
         sent_at = measurement.agent.sent_at
-        record = _Record(
+        record = Record(
             name=measurement.node,
             measurement=measurement,
             heard=arrived - delay,
@@ -161,23 +169,27 @@ class Registry:
             source=source,
             rejected=reading.rejected,
             clock_offset_s=None if sent_at is None else sent_at - heard_at,
+            missed=self._missed_at(arrived - delay, arrived),
             transit=transit,
         )
         if known is not None:
-            record.conflict = known.conflict
+            if known.heir != (measurement.agent.id or ""):
+                record.conflict, record.heir = known.conflict, known.heir
             record.past_boots = known.past_boots
             before = known.measurement.agent.boot
             if before and before != measurement.agent.boot:
                 record.past_boots.append(before)
         return record
 
-    def restore(self, measurement: Measurement, *, silent_s: float, heard_at: float, first_heard_at: float) -> None:
-        """Put back a node that was known before a restart: last heard `silent_s` seconds ago."""
+    def restore(
+        self, measurement: Measurement, *, silent_s: float, heard_at: float, first_heard_at: float, unheard_s: float = 0.0
+    ) -> None:
+        """Put back a node that was known before a restart: last heard `silent_s` seconds ago; for `unheard_s` nobody listened."""
         now = self._clock()
         with self._lock:
             self._records.setdefault(
                 measurement.node,
-                _Record(
+                Record(
                     name=measurement.node,
                     measurement=measurement,
                     heard=now - silent_s,
@@ -187,6 +199,7 @@ class Registry:
                     source="",
                     rejected=(),
                     clock_offset_s=None,
+                    missed=self._missed(now) - unheard_s,
                     exposition=self._render(measurement, heard_at - (measurement.load.age_s or 0.0)),
                 ),
             )
@@ -197,67 +210,73 @@ class Registry:
         with self._lock:
             self._forgotten = {other: at for other, at in self._forgotten.items() if now - at <= FRESH_FOR_SECONDS}
             self._forgotten[name] = now
-            return self._records.pop(name, None) is not None
+            known = self._records.pop(name, None) is not None
+        self._notes.set(name, None)
+        self._drop(name)
+        return known
+
+    def annotate(self, name: str, text: str, by: str = "") -> bool:
+        """Note why a node drains; "" takes the note off. False if it is not known."""
+        if name not in self._records:
+            return False
+        self._notes.set(name, Note(text, by, self._wall()) if text else None)
+        return True
+
+    def hand_over(self, name: str) -> bool:
+        """Give the name to the other agent that uses it; it takes it with its next heartbeat. False if there is none."""
+        with self._lock:
+            record = self._records.get(name)
+            if record is None or record.conflict is None or not record.conflict[0]:
+                return False
+            record.heir = record.conflict[0]
+            return True
 
     def expire(self) -> list[str]:
         """Drop the nodes that were silent for longer than the retention setting; their names."""
         now = self._clock()
         with self._lock:
-            names = [name for name, record in self._records.items() if now - record.heard > self._forget_after]
+            names = [name for name, record in self._records.items() if self._silence(record, now) > self._forget_after]
             for name in names:
                 del self._records[name]
+        for name in names:
+            self._notes.set(name, None)
+            self._drop(name)
         return names
+
+    @property
+    def count(self) -> int:
+        return len(self._records)
 
     def nodes(self) -> list[Node]:
         now = self._clock()
         with self._lock:
             records = list(self._records.values())
-            return sorted((_seen(record, now) for record in records), key=lambda node: node.name)
+            return sorted((self._seen(record, now) for record in records), key=lambda node: node.name)
 
     def node(self, name: str) -> Node | None:
         now = self._clock()
         with self._lock:
             record = self._records.get(name)
-            return _seen(record, now) if record else None
+            return self._seen(record, now) if record else None
 
-
-def _is_replay(known: _Record, measurement: Measurement) -> bool:
-    boot, sequence = measurement.agent.boot, measurement.agent.sequence
-    if boot is None or sequence is None:
-        return False
-    if boot == known.measurement.agent.boot:
-        return sequence <= (known.measurement.agent.sequence or 0)
-    return boot in known.past_boots
-
-
-def _seen(record: _Record, now: float) -> Node:
-    silence = max(0.0, now - record.heard)
-    conflict = None
-    if record.conflict is not None and now - record.conflict[2] <= FRESH_FOR_SECONDS:
-        conflict = Conflict(record.conflict[0], record.conflict[1], now - record.conflict[2])
-    return Node(
-        name=record.name,
-        measurement=record.measurement,
-        state=state(silence, record.interval),
-        heard_s=silence,
-        measured_s=max(0.0, now - record.measured),
-        heard_at=record.heard_at,
-        first_heard_at=record.first_heard_at,
-        interval_s=record.interval,
-        clock_offset_s=record.clock_offset_s,
-        source=record.source,
-        rejected=record.rejected,
-        conflict=conflict,
-        exposition=record.exposition,
-    )
-
-
-def _generic(path: str) -> str:
-    """A path without its indexes, so that the counter stays small.
-
-    >>> _generic("engines[3].members[0].pid"), _generic("host.labels.rack")
-    ('engines.members.pid', 'host.labels')
-    """
-    if path.startswith("host.labels"):
-        return "host.labels"
-    return "".join(part.partition("]")[2] if index else part for index, part in enumerate(path.split("[")))
+    def _seen(self, record: Record, now: float) -> Node:
+        conflict = None
+        if record.conflict is not None and now - record.conflict[2] <= FRESH_FOR_SECONDS:
+            agent, source, at = record.conflict
+            conflict = Conflict(agent or "without an identity", source, now - at, bool(agent) and agent == record.heir)
+        return Node(
+            name=record.name,
+            measurement=record.measurement,
+            state=state(self._silence(record, now), record.interval),
+            heard_s=max(0.0, now - record.heard),
+            measured_s=max(0.0, now - record.measured),
+            heard_at=record.heard_at,
+            first_heard_at=record.first_heard_at,
+            interval_s=record.interval,
+            clock_offset_s=record.clock_offset_s,
+            source=record.source,
+            rejected=record.rejected,
+            conflict=conflict,
+            note=self._notes.get(record.name),
+            exposition=record.exposition,
+        )

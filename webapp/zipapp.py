@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 #: Modules beside `webapp.agent` that it may import; see the import contract in pyproject.toml.
-SHARED = ("__init__", "addresses", "fields", "measurement", "heartbeat", "snapshot", "kinds", "settings", "config")
+SHARED = ("__init__", "addresses", "fields", "measurement", "heartbeat", "snapshot", "kinds", "settings", "config", "logs")
 
 #: Pure libraries that are taken along where they are installed.
 LIBRARIES = ("tomli", "pynvml")

@@ -1,13 +1,16 @@
 // Blocks that refresh by themselves: <section data-block="SECONDS" hx-get="..." hx-trigger="every 5s, refresh">.
 // A hidden tab asks for nothing and asks at once when it is shown again. A block whose last two turns failed
-// is greyed and says for how long it has not been refreshed.
+// is greyed and says for how long it has not been refreshed. A reader whose session has ended is told so, and the
+// blocks ask only once a minute from then on.
 (() => {
   const refreshed = new WeakMap();
+  let signedOut = null;
   const opened = performance.now();
   const blocks = () => document.querySelectorAll("[data-block]");
 
   document.addEventListener("htmx:before:request", (event) => {
-    if (document.hidden && event.detail.ctx.sourceElement.matches("[data-block]")) event.preventDefault();
+    const waits = signedOut !== null && performance.now() - signedOut < 60_000;
+    if ((document.hidden || waits) && event.detail.ctx.sourceElement.matches("[data-block]")) event.preventDefault();
   });
 
   document.addEventListener("htmx:after:request", (event) => {
@@ -15,12 +18,14 @@
     if (!sourceElement.matches("[data-block]")) return;
     // A proxy's login page is an answer, but not ours: every fragment of ours says so in a header.
     const ours = response.status < 400 && response.headers.has("X-Enginehouse-Fragment");
+    signedOut = response.headers.has("X-Enginehouse-Signed-Out") ? performance.now() : null;
     if (ours) {
       refreshed.set(sourceElement, performance.now());
       watch();
     } else if (response.status < 400 && response.status !== 304) {
       event.preventDefault();
     }
+    if (signedOut !== null) watch();
   });
 
   const span = (seconds) => (seconds < 120 ? `${Math.round(seconds)} s` : seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`);
@@ -30,7 +35,8 @@
     for (const block of blocks()) {
       const silent = (performance.now() - (refreshed.get(block) ?? opened)) / 1000;
       const late = silent > 2 * Number(block.dataset.block) + 2;
-      if (late) block.dataset.unrefreshed = `not refreshed for ${span(silent)}`;
+      if (signedOut !== null) block.dataset.unrefreshed = `signed out: reload the page to sign in; not refreshed for ${span(silent)}`;
+      else if (late) block.dataset.unrefreshed = `not refreshed for ${span(silent)}`;
       else delete block.dataset.unrefreshed;
     }
   };

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import NoReturn
 
+from webapp import logs
 from webapp.config import COMMANDS, settings_of
 from webapp.settings import SettingError, add_flags, resolve
 
@@ -25,5 +25,5 @@ def read(command: str, arguments: Sequence[str], environment: Mapping[str, str])
     parser = Parser(prog=f"enginehouse {command}", description=COMMANDS[command], allow_abbrev=False)
     add_flags(parser, table)
     settings = resolve(table, parser.parse_args(arguments), environment)
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.start(settings.log_level, settings.log_format)
     return settings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import signal
 import socket
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from webapp import logs
 from webapp.agent.cgroup import limits
 from webapp.agent.clock import Clock
 from webapp.agent.declared import declared
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
             flags = [flag for flag in arguments if flag not in ("--install", "--once")]
             sys.stdout.write(install(flags, running=Path(sys.argv[0])) + "\n")
             return 0
-        logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        logs.start(settings.log_level, settings.log_format)
         allow_more_files()
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -82,8 +82,8 @@ def run(settings: Any, servers: Sequence[str], stop: threading.Event) -> int:
         clock=clock,
     )
     heartbeats = Heartbeats(agent_id(settings.data_dir), clock)
-    token_file = getattr(settings, "token_file", None)
-    reporters = [Reporter(Sender(server, token_file), heartbeats, clock) for server in servers]
+    token_file, ca_file = getattr(settings, "token_file", None), getattr(settings, "ca_file", None)
+    reporters = [Reporter(Sender(server, token_file, ca_file=ca_file), heartbeats, clock) for server in servers]
     if getattr(settings, "once", False):
         return 0 if report_once(sampler, reporters, heartbeats, stop.wait) else 1
     report_forever(node, sampler, reporters, heartbeats, stop, interval_s, clock)

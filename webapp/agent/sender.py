@@ -72,12 +72,14 @@ class Sender:
         token_file: Path | None = None,
         step_s: float = STEP_S,
         whole_s: float = WHOLE_S,
+        ca_file: Path | None = None,
     ) -> None:
         self.server = server
         self._url = server.rstrip("/") + HEARTBEAT_PATH
         self._token_file = token_file
         self._step_s = step_s
         self._whole_s = whole_s
+        self._ca_file = ca_file
         self._tls: Any = None
 
     def send(self, body: Callable[[str], bytes]) -> float | None:
@@ -122,7 +124,10 @@ class Sender:
         if self._tls is None:
             import ssl
 
-            self._tls = ssl.create_default_context()
+            try:
+                self._tls = ssl.create_default_context(cafile=None if self._ca_file is None else str(self._ca_file))
+            except OSError as error:  # ssl.SSLError is one
+                raise NotDelivered(f"{self._ca_file}: not a file of certificates: {error.strerror or error}") from error
         return http.client.HTTPSConnection(to.host, to.port, timeout=self._step_s, context=self._tls)
 
     def _message(self, to: Target, content: bytes) -> tuple[bytes, dict[str, str]]:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from flask import Flask, Response, request, url_for
 
+from webapp.views.forwarding import ROOT
+
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -21,7 +23,9 @@ def version_assets(app: Flask) -> None:
 
     @app.template_global()
     def asset(path: str) -> str:
-        return url_for("static", filename=path, v=digest(path))
+        # Files lie outside the root of an embed link, so that a browser keeps one copy of them.
+        address = url_for("static", filename=path, v=digest(path))
+        return str(request.environ.get(ROOT, "")) + address.removeprefix(request.script_root)
 
     @app.after_request
     def keep(response: Response) -> Response:

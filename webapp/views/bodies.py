@@ -13,27 +13,27 @@ class BodyTooLarge(Exception):
     """More bytes than are taken, as sent or once expanded."""
 
 
-def body(message: Request) -> bytes:
+def body(message: Request, most: int = LARGEST_BODY_BYTES) -> bytes:
     """The body, expanded if it is gzip. Raises BodyTooLarge, HeartbeatRefused."""
-    if (message.content_length or 0) > LARGEST_BODY_BYTES:
-        raise BodyTooLarge(f"the body has {message.content_length} bytes; at most {LARGEST_BODY_BYTES} are taken")
-    body = message.stream.read(LARGEST_BODY_BYTES + 1)
+    if (message.content_length or 0) > most:
+        raise BodyTooLarge(f"the body has {message.content_length} bytes; at most {most} are taken")
+    body = message.stream.read(most + 1)
     encoding = message.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding in ("gzip", "x-gzip"):
-        body = _expanded(body)
+        body = _expanded(body, most)
     elif encoding != "identity":
         raise HeartbeatRefused(f"Content-Encoding: expected gzip or none, got {encoding[:40]!r}")
-    if len(body) > LARGEST_BODY_BYTES:
-        raise BodyTooLarge(f"the body has more than {LARGEST_BODY_BYTES} bytes")
+    if len(body) > most:
+        raise BodyTooLarge(f"the body has more than {most} bytes")
     return body
 
 
-def _expanded(body: bytes) -> bytes:
+def _expanded(body: bytes, most: int) -> bytes:
     expander = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
-        expanded = expander.decompress(body, LARGEST_BODY_BYTES + 1)
+        expanded = expander.decompress(body, most + 1)
     except zlib.error as error:
         raise HeartbeatRefused(f"the body is not gzip: {error}") from error
-    if not expander.eof and len(expanded) <= LARGEST_BODY_BYTES:
+    if not expander.eof and len(expanded) <= most:
         raise HeartbeatRefused("the gzip body is cut off")
     return expanded

@@ -6,8 +6,7 @@ from flask import Flask, jsonify, render_template, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException
 
-#: Paths that programs use.
-MACHINE_PATHS = ("/v1/", "/api/", "/debug/", "/metrics", "/healthz")
+from webapp.views.audience import MACHINE_PATHS
 
 
 def handle(app: Flask) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from flask import Blueprint, Response, jsonify, request
+from flask import Blueprint, Response, g, jsonify, request
 from flask.typing import ResponseReturnValue
 
-from webapp import __version__, exposition, heartbeat, zipapp
-from webapp.heartbeat import HeartbeatRefused
+from webapp import __version__, exposition, fingerprint, heartbeat, zipapp
+from webapp.heartbeat import LIMITS, HeartbeatRefused, Limits
 from webapp.nodes import Node
 from webapp.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
+from webapp.telemetry import Gauge, Telemetry
 from webapp.views.bodies import BodyTooLarge, body
 
 
@@ -39,6 +42,9 @@ def blueprint(
     exposed: Callable[[], Sequence[Node]] | None = None,
     more: Sequence[exposition.Family] = (),
     health_of_others: Callable[[], dict[str, Any]] = dict,
+    telemetry: Telemetry,
+    limits: Limits = LIMITS,
+    most_series: int = 2_000_000,
 ) -> Blueprint:
     """`interval_s`: seconds between heartbeats that agents are asked for. `problems`: what is wrong here, in sentences.
 
@@ -46,9 +52,12 @@ def blueprint(
     `health_of_others`: more fields of /healthz.
     """
     machines = Blueprint("machines", __name__)
-    counters = (
+    left_out: Counter[str] = Counter()
+    telemetry.add(
         exposition.Counters("enginehouse_heartbeats_total", "Heartbeats received.", "outcome", registry.heartbeats),
         exposition.Counters("enginehouse_rejected_fields_total", "Fields of heartbeats left out.", "field", registry.rejections),
+        Gauge("enginehouse_nodes", "Nodes that are known.", lambda: float(registry.count)),
+        Gauge("enginehouse_metrics_left_out_nodes", "Nodes left out of /metrics.", lambda: float(left_out["now"])),
         *more,
     )
 
@@ -56,7 +65,10 @@ def blueprint(
     def beat() -> ResponseReturnValue:
         arrived = registry.now()
         try:
-            reading = heartbeat.read(body(request))
+            reading = heartbeat.read(body(request, limits.body_bytes), limits)
+            if g.agent_node and g.agent_node != reading.measurement.node:
+                telemetry.refused["other_node"] += 1
+                return _refused(403, "other_node", f"this token is for node {g.agent_node!r} only", field="node")
             outcome = registry.accept(reading, source=request.remote_addr or "", arrived=arrived)
         except BodyTooLarge as error:
             registry.heartbeats["too_large"] += 1
@@ -75,9 +87,13 @@ def blueprint(
 
     @machines.get("/metrics")
     def metrics() -> ResponseReturnValue:
+        started = time.perf_counter()
         openmetrics = "application/openmetrics-text" in request.headers.get("Accept", "")
         nodes = registry.nodes() if exposed is None else exposed()
-        text = exposition.text(nodes, counters, openmetrics=openmetrics)
+        shown = exposition.within(nodes, most_series)
+        left_out["now"] = len(nodes) - len(shown)
+        text = exposition.text(shown, telemetry.families, openmetrics=openmetrics)
+        telemetry.scrape_s = time.perf_counter() - started
         return Response(text, content_type=exposition.OPENMETRICS if openmetrics else exposition.TEXT)
 
     @machines.get("/agent.pyz")
@@ -89,7 +105,11 @@ def blueprint(
 
     @machines.get("/healthz")
     def health() -> ResponseReturnValue:
-        return jsonify(ok=True, version=__version__, nodes=len(registry.nodes()), problems=list(problems()), **health_of_others())
+        """Anyone may ask whether it is there; what it knows is for those who may read."""
+        known = {"ok": True, "version": __version__, "build": fingerprint.build(), **health_of_others()}
+        if g.caller.role == "nobody" or g.caller.path:
+            return jsonify(**known)
+        return jsonify(**known, nodes=registry.count, problems=list(problems()))
 
     return machines
 

@@ -1,0 +1,103 @@
+"""Questions over HTTP whose failure is an answer: what went wrong on the way, and what helps."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+#: Seconds for one question, and the size of its answer.
+TIMEOUT_S = 5.0
+LONGEST_ANSWER = 1024 * 1024
+
+
+class Finding(NamedTuple):
+    """What one look showed."""
+
+    state: Literal["ok", "unsure", "wrong"]
+    what: str
+    #: What helps, as an order.
+    remedy: str = ""
+
+
+class Answer(NamedTuple):
+    """What came back; `date` is the server's Unix time, `asked_at` ours."""
+
+    status: int
+    kind: str
+    body: bytes
+    date: float | None
+    asked_at: float
+
+
+def ask(
+    url: str, headers: dict[str, str] | None = None, body: bytes | None = None, ca_file: Path | None = None
+) -> Answer | Finding:
+    """The answer, whatever its status, or why there is none. Redirects are not followed."""
+    place = urlsplit(url).netloc.rpartition("@")[2]
+    try:
+        context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+        request = urllib.request.Request(url, body, headers or {})  # noqa: S310 - URL settings are http or https
+        asked_at = time.time()
+        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoRedirect)
+        try:
+            with opener.open(request, timeout=TIMEOUT_S) as answer:
+                return _understood(answer, asked_at)
+        except urllib.error.HTTPError as answer:
+            with answer:
+                return _understood(answer, asked_at)
+    except urllib.error.URLError as error:
+        return _unreachable(place, error.reason if isinstance(error.reason, Exception) else error)
+    except (OSError, ValueError) as error:
+        return _unreachable(place, error)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *arguments: Any, **more: Any) -> None:
+        return None
+
+
+def _understood(answer: Any, asked_at: float) -> Answer:
+    try:
+        date = parsedate_to_datetime(answer.headers.get("Date", "")).timestamp()
+    except ValueError:
+        date = None
+    return Answer(answer.status, answer.headers.get("Content-Type", ""), answer.read(LONGEST_ANSWER), date, asked_at)
+
+
+def _unreachable(place: str, error: Exception) -> Finding:
+    remedies: tuple[tuple[type[Exception], str, str], ...] = (
+        (socket.gaierror, "its name is not known", "Check the name, and this machine's DNS."),
+        (ssl.SSLCertVerificationError, "its certificate is not trusted", "Give the authority that signed it as --ca-file."),
+        (ssl.SSLError, "it speaks no TLS there", "Check the port, and https or http."),
+        (
+            ConnectionRefusedError,
+            "nobody listens there",
+            "Start the control plane: enginehouse serve --listen ADDRESS:PORT, on an address that this machine reaches.",
+        ),
+        (
+            TimeoutError,
+            f"it did not answer within {TIMEOUT_S:.0f} s",
+            "Look for a firewall between here and there; then at the load of that machine.",
+        ),
+    )
+    for kind, what, remedy in remedies:
+        if isinstance(error, kind):
+            return Finding("wrong", f"{place}: {what}", remedy)
+    return Finding("wrong", f"{place}: {getattr(error, 'strerror', None) or error}", "Check the address and the way there.")
+
+
+def parsed(body: bytes) -> dict[str, Any] | None:
+    """The JSON object in a body, None if it is none."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
