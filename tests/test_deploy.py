@@ -67,7 +67,7 @@ def test_a_manifest_follows_kubernetes_schema(file: str, manifest: dict[str, Any
 def test_containers_are_started_with_flags_that_exist():
     commands = {}
     for _, manifest in MANIFESTS:
-        for container in manifest["spec"].get("template", {}).get("spec", {}).get("containers", []):
+        for container in manifest.get("spec", {}).get("template", {}).get("spec", {}).get("containers", []):
             commands[container["args"][0]] = taken(container["args"])
     assert commands["agent"].proc == Path("/host/proc")
     assert commands["serve"].listen == ("0.0.0.0", 8765)

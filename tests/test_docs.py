@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from webapp import heartbeat
 from webapp.agent.declared import declared
 from webapp.config import COMMANDS, SETTINGS, settings_of
 from webapp.settings import resolve
@@ -36,7 +37,7 @@ def test_every_relative_link_leads_somewhere(page: Path):
 def commands_in(text: str) -> list[tuple[str, list[str]]]:
     """Each `enginehouse COMMAND` with its flags, of a line of shell or of a sentence; what stands behind ` -- ` is another's."""
     found = []
-    for name, rest in re.findall(r"\benginehouse ([a-z-]+)((?: [^`|;&\n]*)?)", text):
+    for name, rest in re.findall(r"(?:^\s*|bin/)enginehouse ([a-z][a-z-]*)((?: [^|;&\n]*)?)", text, re.MULTILINE):
         ours = rest.partition(" -- ")[0].partition(" #")[0]
         found.append((name, re.findall(r"(?<=\s)(--[a-z-]+)", ours)))
     return found
@@ -74,7 +75,9 @@ def test_every_setting_in_a_toml_block_can_be_used(page: Path, tmp_path: Path):
         assert set(table) <= set(known)
         file = tmp_path / "settings.toml"
         file.write_text(block, "utf-8")
-        for command in {known[name].commands[0] for name in table}:
+        takers = set(COMMANDS).intersection(*(known[name].commands for name in table))
+        assert takers, "no command takes all of them"
+        for command in takers:
             resolve(settings_of(command), argparse.Namespace(config=str(file)), {})
         if "engine" in table:
             declared(table["engine"])
@@ -91,6 +94,28 @@ def test_every_route_is_named_on_a_page(app):
     paths = {re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule) for rule in app.url_map.iter_rules()}
     kept_for_pages = {path for path in paths if path.startswith(("/fragments/", "/static/"))}
     assert sorted(path for path in paths - kept_for_pages if path not in pages) == []
+
+
+def test_the_messages_that_troubleshooting_explains_are_said_somewhere():
+    """What is quoted, and the first column of the tables that begin with "it says"."""
+    text = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+    said = " ".join(
+        path.read_text("utf-8")
+        for suffix in ("py", "html")
+        for path in [*(ROOT / "webapp").rglob(f"*.{suffix}"), *(ROOT / "templates").rglob(f"*.{suffix}")]
+    )
+    (starts,) = re.findall(r"\| it says \| do \|\n\|[-|]+\|\n((?:\|.*\n)+)", text)
+    quoted = [part for words in re.findall(r'"([^"\n]+)"', text) for part in words.split(" ... ")]
+    quoted += re.findall(r"^\| (.*?) \|", starts, re.MULTILINE)
+    assert len(quoted) > 15
+    assert [words for words in quoted if words not in said] == []
+
+
+def test_the_heartbeat_on_the_page_is_taken_whole():
+    (block,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "protocols.md").read_text("utf-8"), re.DOTALL)
+    reading = heartbeat.read(block.encode())
+    assert reading.rejected == ()
+    assert reading.measurement.engines[0].requests.waiting == 3
 
 
 def test_the_changelog_has_the_version():
