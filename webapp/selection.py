@@ -133,10 +133,6 @@ class Selection:
             return replace(self, descending=not self.descending)
         return replace(self, sort=key, descending=_COLUMNS[key].descending)
 
-    def with_state(self, state: str) -> Selection:
-        """This selection with a state switched on or off."""
-        return replace(self, states=tuple(one for one in STATES if (one in self.states) != (one == state)))
-
     def with_label(self, name: str, value: str) -> Selection:
         """This selection with a label switched on or off."""
         label = f"{name}={value}"
@@ -146,10 +142,6 @@ class Selection:
     def shows(self, view: str) -> Selection:
         """This selection as a table or as a map."""
         return replace(self, view=view)
-
-    def coloured_by(self, measure: str) -> Selection:
-        """This selection as a map of another measure."""
-        return replace(self, view="map", measure=measure)
 
     @property
     def shown_columns(self) -> tuple[Column, ...]:
