@@ -23,8 +23,8 @@ from webapp.registry import Registry
 
 GIB = 2**30
 
-#: `make fuzz` sets HYPOTHESIS_PROFILE=fuzz.
-settings.register_profile("fuzz", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
+#: `make fuzz` sets HYPOTHESIS_PROFILE=fuzz: with some thirty property tests more than 100,000 cases.
+settings.register_profile("fuzz", max_examples=3_500, deadline=None, suppress_health_check=list(HealthCheck))
 if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz":
     settings.load_profile("fuzz")
 
