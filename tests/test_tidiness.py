@@ -38,6 +38,8 @@ FOR_OTHERS = [
     *("compress_type", "external_attr"),
     # a row of metrics names them by the state
     *("is_running", "is_orphaned", "is_dead"),
+    # asyncio and httptools
+    *("connection_made", "connection_lost", "data_received", "eof_received", "pause_writing", "resume_writing", "on_*"),
     "redirect_request",  # urllib.request
 ]
 
