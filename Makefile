@@ -30,7 +30,7 @@ check: $(VENV)/.test ## lint, types and the quick tests, under a minute
 smoke: $(VENV)/.smoke ## a real engine under `enginehouse run`, from registration to its end (fetches 130 MB once)
 	$(BIN)/python -m tests.smoke $(VENV)/smoke/model.gguf
 
-fuzz: $(VENV)/.test ## every property test with 10,000 cases each
+fuzz: $(VENV)/.test ## every property test, with more than 100,000 cases in all
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -m hypothesis -n 2
 
 format: $(VENV)/.test ## format the code

@@ -25,11 +25,11 @@ from webapp.registry import Registry
 
 GIB = 2**30
 
-settings.register_profile("quick", max_examples=10)
-#: `make fuzz` sets HYPOTHESIS_PROFILE=fuzz.
+#: No test is about how long it takes. `make fuzz` sets HYPOTHESIS_PROFILE=fuzz, `make check` quick.
+settings.register_profile("usual", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.register_profile("fuzz", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
-if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz":
-    settings.load_profile("fuzz")
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
 class Compiled(BytecodeCache):

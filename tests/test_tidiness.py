@@ -38,8 +38,6 @@ FOR_OTHERS = [
     *("compress_type", "external_attr"),
     # a row of metrics names them by the state
     *("is_running", "is_orphaned", "is_dead"),
-    # waitress
-    *("response_headers", "error_task_class", "last_activity", "channel_class", "maintenance"),
     "redirect_request",  # urllib.request
 ]
 

@@ -76,8 +76,6 @@ class Selection:
     view: str = "table"
     #: What the map's cells show.
     measure: str = "cpu"
-    #: The past moment that is shown, as the address has it; "" for now.
-    at: str = ""
 
     @classmethod
     def of(cls, query: Iterable[tuple[str, str]]) -> Selection:
@@ -98,7 +96,6 @@ class Selection:
             columns=tuple(key for key in _COLUMNS if key != "name" and key in last.get("columns", "").split(",")),
             view="map" if last.get("view") == "map" else "table",
             measure=last["measure"] if last.get("measure") in MEASURES else "cpu",
-            at=last.get("at", ""),
         )
 
     @property
@@ -113,7 +110,6 @@ class Selection:
             "columns": ",".join(self.columns),
             "view": "map" if self.view == "map" else "",
             "measure": self.measure if self.measure != "cpu" else "",
-            "at": self.at,
         }
         if self.sort != "name" or self.descending:
             found["sort"] = self.sort
