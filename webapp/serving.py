@@ -57,6 +57,7 @@ class _Listener(TcpWSGIServer):  # type: ignore[misc]
         self.limits = limits
         self.tls = tls
         self.closed = closed
+        self._next_look = 0.0
         self.channel_class = TlsChannel if tls else Channel
         super().__init__(*arguments, **more)
 
@@ -72,10 +73,16 @@ class _Listener(TcpWSGIServer):  # type: ignore[misc]
             connection.close()
             raise
 
-    def readable(self) -> Any:
-        if self.accepting and len(self._map) >= self.adj.connection_limit:
+    def maintenance(self, now: float) -> None:
+        """Nothing is closed while the loop collects what to wait for: a new connection could get the closed one's number."""
+
+    def tidy(self) -> None:
+        """Between two turns of the loop: close who takes too long, and make room."""
+        if len(self._map) >= self.adj.connection_limit:
             self._make_room()
-        return super().readable()
+        if time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + 1.0
+            self._close_the_slow()
 
     def _make_room(self) -> None:
         waiting = [channel for channel in self.active_channels.values() if not (channel.requests or channel.total_outbufs_len)]
@@ -84,7 +91,7 @@ class _Listener(TcpWSGIServer):  # type: ignore[misc]
             self.closed["crowded"] += 1
             channel.handle_close()
 
-    def maintenance(self, now: float) -> None:
+    def _close_the_slow(self) -> None:
         moment = time.monotonic()
         for channel in list(self.active_channels.values()):
             if why := channel.overdue(moment, self.limits.read_seconds):
@@ -182,6 +189,8 @@ class Server:
             channel.handle_close() if isinstance(channel, Channel) else channel.close()
 
     def _turn(self, seconds: float) -> None:
+        for listener in self._listeners:
+            listener.tidy()
         wasyncore.loop(timeout=seconds, use_poll=True, map=self._map, count=1)
 
     def _drain(self) -> None:
