@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check smoke format bench screenshots docs clean
+.PHONY: help run demo test check smoke fuzz format hooks screenshots docs dist clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -15,17 +15,17 @@ run: $(VENV)/.run ## agent, control plane and dashboard for this machine on http
 demo: $(VENV)/.run ## a made-up fleet on http://127.0.0.1:8765
 	@exec $(BIN)/enginehouse demo --nodes 40
 
-test: $(VENV)/.test system ## lint, types, import contracts and every test
+test: $(VENV)/.test system ## lint, types, import contracts and every test; what they cover
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	PYTHONDEVMODE=1 $(BIN)/pytest
+	PYTHONDEVMODE=1 $(BIN)/pytest --cov --cov-report=term
 
-check: $(VENV)/.test ## the quick part of the tests
+check: $(VENV)/.test ## lint, types and the quick tests, under a minute
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -m "not browser and not live"
+	$(BIN)/pytest -q -m "not browser and not live and not slow" --hypothesis-profile=quick
 
 smoke: $(VENV)/.smoke ## a real engine under `enginehouse run`, from registration to its end (fetches 130 MB once)
 	$(BIN)/python -m tests.smoke $(VENV)/smoke/model.gguf
@@ -37,11 +37,17 @@ format: $(VENV)/.test ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+hooks: $(VENV)/.hooks ## let git run lint and types before each commit
+	$(BIN)/pre-commit install
+
 screenshots: $(VENV)/.test system ## docs/screenshots from the demo fleet
 	$(BIN)/python docs/screenshots.py
 
 docs: $(VENV)/.run ## the reference pages, printed from the tables
 	$(BIN)/python docs/generate.py
+
+dist: $(VENV)/.test ## wheel and sdist, in dist/
+	$(BIN)/python -m hatchling build
 
 clean: ## remove what was set up here
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -53,6 +59,10 @@ $(VENV)/.run: pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.run
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@
+
+$(VENV)/.hooks: $(VENV)/.test
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt pre-commit
 	@touch $@
 
 # llama.cpp's server, and a model of 135 million parameters.
@@ -67,4 +77,4 @@ $(VENV)/.smoke: $(VENV)/.test
 # Real parts that the tests talk to.
 .PHONY: system
 system:
-	@sh deploy/debian/packages.sh prometheus promtool=prometheus chromium systemd-analyze=systemd
+	@sh deploy/debian/packages.sh prometheus promtool=prometheus chromium nginx=nginx-light systemd-analyze=systemd

@@ -2,7 +2,7 @@
 
     python -m benchmarks.instances [instances] [seconds]
 
-A control plane in a process of its own, `waitress` as in `enginehouse serve`; four clients on kept connections
+A control plane in a process of its own, served as by `enginehouse serve`; four clients on kept connections
 post the snapshots of a node with a GPU. On two cores, which clients and server share.
 """
 

@@ -1,15 +1,28 @@
-"""Print the reference pages from the tables: `python docs/generate.py` writes docs/metrics.md, configuration.md and http-api.md."""
+"""Print what follows from the tables: `python docs/generate.py` writes the reference pages and the Grafana dashboard."""
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 from webapp import records
 from webapp.api import ROUTES, Route
 from webapp.config import COMMANDS, SETTINGS
 from webapp.metrics import CHARTS, HEARTBEAT_AGE, METRICS, UP, Metric
 
-DOCS = Path(__file__).parent
+ROOT = Path(__file__).parent.parent
+
+
+def beside(path: str) -> ModuleType:
+    """A module of this repository that is in no package."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def metrics_page() -> str:
@@ -121,8 +134,15 @@ def _route(route: Route) -> str:
 """
 
 
-PAGES = {"metrics.md": metrics_page, "configuration.md": configuration_page, "http-api.md": http_api_page}
+#: What is written, by its place in the repository.
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/metrics.md": metrics_page,
+    "docs/configuration.md": configuration_page,
+    "docs/http-api.md": http_api_page,
+    "docs/engines.md": beside("docs/engines_page.py").engines_page,
+    "deploy/grafana/enginehouse.json": beside("deploy/grafana/dashboard.py").text,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
-        (DOCS / name).write_text(page(), "utf-8")
+        (ROOT / name).write_text(page(), "utf-8")

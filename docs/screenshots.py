@@ -1,10 +1,11 @@
-"""Write docs/screenshots/ from the demo fleet: `make screenshots`."""
+"""Write docs/screenshots/ from the demo fleet: `make screenshots`; a few of them: `python docs/screenshots.py models past`."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -15,11 +16,21 @@ from tests.browser import chromium
 from tests.programs import control_plane
 
 FOLDER = ROOT / "docs" / "screenshots"
-PAGES = {"cluster": "/", "node": "/nodes/cpu-01", "add": "/add"}
+#: {past} is a moment half an hour ago.
+PAGES = {
+    "cluster": "/",
+    "node": "/nodes/cpu-01",
+    "models": "/models",
+    "model": "/models/llama-3.3-70b-instruct",
+    "model-by-node": "/models/qwen3-32b?by=node",
+    "past": "/nodes/cpu-01?at={past}",
+    "add": "/add",
+}
 SIZES = {1440: 900, 768: 1024, 390: 844}
 
 
-def main() -> None:
+def main(wanted: list[str]) -> None:
+    past = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(time.time() - 1800))
     with (
         tempfile.TemporaryDirectory() as folder,
         chromium() as browser,
@@ -29,12 +40,12 @@ def main() -> None:
             for scheme in ("light", "dark"):
                 context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
                 page = context.new_page()
-                for name, path in PAGES.items():
-                    page.goto(url + path)
+                for name in wanted:
+                    page.goto(url + PAGES[name].format(past=past))
                     page.wait_for_timeout(1500)
                     page.screenshot(path=FOLDER / f"{name}-{width}-{scheme}.png")
                 context.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] or list(PAGES))

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
+from flask.templating import Environment
 from flask.testing import FlaskClient
 from hypothesis import HealthCheck, settings
+from jinja2.bccache import Bucket, BytecodeCache
 
 from webapp import exposition, heartbeat
 from webapp.access import TokenFile
@@ -23,10 +25,38 @@ from webapp.registry import Registry
 
 GIB = 2**30
 
-#: `make fuzz` sets HYPOTHESIS_PROFILE=fuzz: with some thirty property tests more than 100,000 cases.
-settings.register_profile("fuzz", max_examples=3_500, deadline=None, suppress_health_check=list(HealthCheck))
-if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz":
-    settings.load_profile("fuzz")
+#: No test is about how long it takes. `make fuzz` sets HYPOTHESIS_PROFILE=fuzz, `make check` quick.
+settings.register_profile("usual", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=10)
+settings.register_profile("fuzz", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
+
+
+class Compiled(BytecodeCache):
+    """Templates as they were compiled for another test's application; their text is part of the key."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        kept = self._kept.get((bucket.key, bucket.checksum))
+        if kept is not None:
+            bucket.bytecode_from_string(kept)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._kept[bucket.key, bucket.checksum] = bucket.bytecode_to_string()
+
+
+class Remembering(Environment):
+    """Flask's, with the templates that were compiled before."""
+
+    compiled = Compiled()
+
+    def __init__(self, app: Flask, **options: object) -> None:
+        super().__init__(app, bytecode_cache=self.compiled, **options)
+
+
+Flask.jinja_environment = Remembering
 
 
 class Clock:

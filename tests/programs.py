@@ -46,10 +46,11 @@ def running(command: list[str], log: Path, **more: object) -> Iterator[subproces
 def control_plane(log: Path, *flags: str, command: str = "serve") -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Its address and its process."""
     with running([*ENGINEHOUSE, command, "--listen", "127.0.0.1:0", *flags], log) as process:
-        yield eventually(lambda: _address(log, process), "the control plane to print its address"), process
+        yield eventually(lambda: said_address(log, process), "the control plane to print its address"), process
 
 
-def _address(log: Path, process: subprocess.Popen[bytes]) -> str | None:
+def said_address(log: Path, process: subprocess.Popen[bytes]) -> str | None:
+    """The address that a control plane has printed; fails if it has ended."""
     text = log.read_text("utf-8", "replace")
     assert process.poll() is None, f"ended with {process.returncode}: {text}"
     found = re.search(r"is at (http://\S+)", text)

@@ -47,7 +47,7 @@ def test_fields_that_were_left_out_are_told_and_counted(client):
         (b'{"node":""}', 400, "bad_heartbeat", "node"),
         (b'{"node":5}', 400, "bad_heartbeat", "node"),
         (b"[" * 50_000, 400, "bad_heartbeat", ""),
-        (b'{"node":"n1","x":' + b"9" * 5000 + b"}", 400, "bad_heartbeat", ""),
+        (b'{"node":"n1","load":{"cpus":' + b"9" * 5000 + b"}}", 400, "bad_heartbeat", ""),
         (b"\xff\xfe", 400, "bad_heartbeat", ""),
         (b"x" * (1024 * 1024 + 1), 413, "too_large", ""),
     ],

@@ -72,10 +72,11 @@ def test_models_are_ordered_by_what_the_address_names_and_unknown_comes_last(reg
     assert names([("sort", "nonsense"), ("order", "5")]) == ["A", "b", "c"]
 
 
-def test_an_order_comes_back_from_its_own_query():
-    order = Order("x y", "cores", False, "2026-11-30T03:00Z")
-    assert order.query == "?q=x+y&sort=cores&order=asc&at=2026-11-30T03%3A00Z"
-    assert Order().query == ""
+def test_an_order_comes_back_from_its_own_arguments():
+    order = Order("x y", "cores", False)
+    assert order.arguments == {"q": "x y", "sort": "cores", "order": "asc"}
+    assert Order.of(order.arguments.items()) == order
+    assert Order().arguments == {}
     assert Order().sorted_by("name").descending
     assert Order().sorted_by("tokens").descending
 
@@ -164,3 +165,20 @@ def test_a_models_charts_come_from_one_question(registry, beat, wall):
     )
     assert [question[:2] for question in asked] == [("", "x")]
     assert re.findall(r'id="chart-(\w+)"', answer.text) == ["engine_cpu", "engine_memory", "queue"]
+
+
+def test_embedded_pages_of_models_keep_their_ways_on_every_link(client, beat):
+    beat("a", engines=(engine("e0", "x", cpu_cores=1.0),))
+    for path in ("/models?embed=1&theme=dark&refresh=30&sort=cores", "/models/x?embed=1&theme=dark&refresh=30&by=node"):
+        page = Page(client.get(path).text)
+        links = [a["href"] for a in page.all("a") if a["href"].startswith("/") and not a["href"].startswith("/api/")]
+        assert links
+        assert all("embed=1" in link and "theme=dark" in link and link.count("?") == 1 for link in links)
+        assert all("every 30s" in block["hx-trigger"] for block in page.all("section") if "hx-get" in block)
+    hidden = {
+        field["name"]: field["value"]
+        for field in Page(client.get("/models?embed=1&refresh=30").text).all("input")
+        if field.get("type") == "hidden"
+    }
+    assert hidden["embed"] == "1"
+    assert hidden["refresh"] == "30"

@@ -156,6 +156,8 @@ def test_every_route_answers_in_its_format(client, beat, endpoint, fleet):
         ("/fragments/model-charts/a%0Ab", "/models/a%0Ab"),
         ("/fragments/numbers?chart=cpu&node=cpu-07", "/nodes/cpu-07"),
         ("/fragments/numbers?chart=queue&model=m", "/models/m"),
+        ("/fragments/about/cpu?node=cpu-07", "/nodes/cpu-07"),
+        ("/fragments/about/cpu", "/"),
     ],
 )
 def test_a_fragment_opened_by_itself_leads_to_its_page(client, beat, path, page):

@@ -15,7 +15,7 @@ from webapp.embedded import EmbeddedHistory
 from webapp.fields import printable
 from webapp.history import HistoryUnavailable
 from webapp.measurement import Agent, Engine, Gpu, Host
-from webapp.past import StoredPast, TooLongAgo, written
+from webapp.past import FurtherBack, StoredPast, TooLongAgo, written
 from webapp.store import Store
 
 
@@ -269,3 +269,24 @@ def test_the_way_to_other_moments_keeps_the_question(client, hour):
     links = [a["href"] for a in page.all("a")]
     assert f"/?sort=cpu&q=a%26b&at={written(hour + 1500).replace(':', '%3A')}" in links
     assert "/?sort=cpu&q=a%26b" in links
+
+
+def test_what_lies_before_the_store_is_asked_of_whoever_reaches_further_back(past, hour):
+    class Elsewhere:
+        def at(self, moment):
+            return moment
+
+    both = FurtherBack(past, Elsewhere())
+    assert both.at(hour - 100) == hour - 100
+    assert both.at(hour + 100).node("cpu-07") is not None
+
+
+def test_an_embedded_past_page_keeps_both(client, hour):
+    at = written(hour + 1800)
+    page = Page(client.get(f"/?embed=1&at={at}").text)
+    links = [a["href"] for a in page.all("a") if a["href"].startswith(("/?", "/nodes"))]
+    assert links
+    assert all(link.count("?") == 1 and "embed=1" in link for link in links)
+    assert [link for link in links if "at=" not in link] == [a["href"] for a in page.all("a") if a.get("class") == "back"]
+    hidden = {field["name"]: field["value"] for field in page.all("input") if field.get("type") == "hidden"}
+    assert (hidden["at"], hidden["embed"]) == (at, "1")

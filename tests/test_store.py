@@ -212,6 +212,7 @@ def _count(store, table):
         connection.close()
 
 
+@pytest.mark.slow
 def test_samples_past_their_time_are_removed_and_the_file_stops_growing(start, clock):
     store = start(keep_seconds=6 * 3600)
     sizes = []
@@ -227,6 +228,7 @@ def test_samples_past_their_time_are_removed_and_the_file_stops_growing(start, c
     assert sizes[-1] <= sizes[19] * 1.05
 
 
+@pytest.mark.slow
 def test_a_sample_from_a_clock_that_was_a_year_ahead_is_removed_in_its_turn(start, clock):
     store = start(keep_seconds=6 * 3600)
     store.record(measured(), clock.wall + 3e7)
@@ -264,6 +266,7 @@ def test_a_suspended_machine_did_not_listen(store, clock):
     assert store.unheard(asleep - 1, clock.wall) == [(asleep, asleep + 3600, "the control plane was stopped")]
 
 
+@pytest.mark.slow
 def test_what_is_older_than_the_history_is_told(start, clock):
     store = start(keep_seconds=6 * 3600)
     for _ in range(7 * 360):
@@ -474,6 +477,7 @@ def test_a_file_that_may_not_grow_is_told_and_mends_by_itself(tmp_path):
     assert output == "The history cannot be written: the disk refuses.\nNone 0 4000\n"
 
 
+@pytest.mark.slow
 def test_nothing_that_was_committed_is_lost_by_kill_9(tmp_path):
     child = subprocess.Popen(
         [sys.executable, "-c", _script(_HEAVY_WRITER), tmp_path], cwd=ROOT, stdout=subprocess.PIPE, text=True

@@ -7,6 +7,7 @@ Read in this order; each module imports only what stands above it:
     measurement   what one node reported at one moment
     snapshot      resource_snapshot_v1, the other wire
     heartbeat     the message that carries a measurement
+    schema        the same messages read in one pass, where nothing is wrong with them
     metrics       the table: one row a metric, one row a chart
     access        tokens, and how often a wrong one may be tried
     embedding     links that open one page
@@ -65,7 +66,10 @@ Read in this order; each module imports only what stands above it:
     connection    all that is asked of Prometheus, built from the settings
     managed_prometheus  a Prometheus of our own
     app           builds all of the above and hands it to the views
-    serving       the web server and its bounds
+    tls           the certificate of the web server
+    http_messages requests read out of bytes, answers written as bytes
+    channels      one connection of the web server
+    serving       the web server
     cli           the commands
 
 `agent` runs on the nodes with the standard library alone; `views` is the only package that knows Flask.

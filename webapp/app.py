@@ -49,6 +49,7 @@ from webapp.views import instances as instance_api
 from webapp.views import placement as placement_views
 from webapp.views.callers import Access
 from webapp.views.forwarding import Forwarding
+from webapp.views.heartbeats import Heartbeats, Shortcut
 from webapp.views.moment import AsOf, keep_moment
 
 #: templates/ and static/ lie in the package when it is installed, beside it in a checkout.
@@ -94,11 +95,10 @@ def create_app(
     Htmx(app)
     access, telemetry = access or Access(), telemetry or Telemetry()
     timing.measure(app, telemetry)
-    app.wsgi_app = Forwarding(app.wsgi_app, hops, base_path)  # type: ignore[method-assign]
     guard.guard(app, access, telemetry.refused)
     instances = Instances() if instances is None else instances
-    own = WithInstances(registry, instances, socket.gethostname(), exposition.render)
-    now = own if fleet is None else WithInstances(fleet, instances, socket.gethostname(), exposition.render)
+    own = WithInstances(registry, instances, socket.gethostname(), exposition.Lines)
+    now = own if fleet is None else WithInstances(fleet, instances, socket.gethostname(), exposition.Lines)
     shown = AsOf(now, past, wall)
 
     def rank(wanted: placement.Wanted) -> list[placement.Candidate]:
@@ -113,16 +113,16 @@ def create_app(
     def all_notices() -> list[str]:
         return [*notices(), *shown.notices()]
 
+    heartbeats = Heartbeats(registry, interval_s, telemetry.refused, limits)
     app.register_blueprint(
         machines.blueprint(
             registry,
-            interval_s,
+            heartbeats,
             notices,
             exposed=own.exposed,
             more=_instance_metrics(instances, own),
             health_of_others=lambda: {"ttl_s": instances.ttl_s},
             telemetry=telemetry,
-            limits=limits,
             most_series=most_series,
         )
     )
@@ -142,6 +142,8 @@ def create_app(
     assets.version_assets(app)
     errors.handle(app)
     security.protect(app, frame_ancestors)
+    shortcut = Shortcut(app.wsgi_app, heartbeats, telemetry, security.headers(frame_ancestors), guard.admit_agents(access))
+    app.wsgi_app = Forwarding(shortcut, hops, base_path)  # type: ignore[method-assign]
     return app
 
 

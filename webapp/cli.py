@@ -21,6 +21,7 @@ from webapp.serving import CannotListen, Limits, Server, Tls
 from webapp.settings import SettingError, add_flags, resolve
 from webapp.store import StoreUnusable
 from webapp.telemetry import Gauge
+from webapp.views.heartbeats import is_heartbeat
 from webapp.views.rules import base_path, secret_file
 
 
@@ -137,7 +138,7 @@ def _answer(plane: ControlPlane, settings: SimpleNamespace, ready: Callable[[str
         body_bytes=2 * settings.largest_body,
         read_seconds=settings.read_timeout,
     )
-    server = Server(plane.app, host, port, limits, tls=_tls(settings), closed=plane.telemetry.closed)
+    server = Server(plane.app, host, port, limits, tls=_tls(settings), closed=plane.telemetry.closed, at_once=is_heartbeat)
     plane.telemetry.add(Gauge("enginehouse_connections", "Open connections.", lambda: float(server.connections)))
     ready(server.url + base_path(settings))
     server.run()

@@ -22,7 +22,7 @@ from webapp.listening import TICK_SECONDS, Listening
 from webapp.managed_prometheus import SCRAPE_SECONDS, ManagedPrometheus
 from webapp.measurement import Measurement
 from webapp.notes import Notes
-from webapp.past import StoredPast
+from webapp.past import FurtherBack, Past, StoredPast
 from webapp.placement import RecentIdle
 from webapp.registry import Registry, boottime
 from webapp.settings import SettingError
@@ -51,7 +51,7 @@ class ControlPlane:
         self._trends, self._events, self._idle = Trends(), Events(time.time), RecentIdle()
         self._listening = Listening(boottime)
         self.registry = Registry(
-            render=exposition.render,
+            render=exposition.Lines,
             record=self._heard,
             drop=self._forget,
             listening=self._listening,
@@ -61,15 +61,15 @@ class ControlPlane:
         )
         without_agent = self._restore()
         self._instances = Instances(settings.instance_ttl_s)
-        self._fleet = WithInstances(self.registry, self._instances, socket.gethostname(), exposition.render)
+        self._fleet = WithInstances(self.registry, self._instances, socket.gethostname(), exposition.Lines)
         self._recorder = Recorder(self._fleet, self._heard, self._forget, without_agent)
         self.telemetry = _telemetry(self.store)
         self.app = self._application(settings, connection, demo)
         self._closing = threading.Event()
         self._housekeeper = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
-    def _heard(self, measurement: Measurement, measured_at: float) -> None:
-        self.store.record(measurement, measured_at)
+    def _heard(self, measurement: Measurement, measured_at: float, message: bytes | None = None) -> None:
+        self.store.record(measurement, measured_at, message)
         self._trends.add(measurement, measured_at)
         self._events.add(measurement, measured_at)
         self._idle.add(measurement)
@@ -114,7 +114,7 @@ class ControlPlane:
             self.registry,
             history,
             fleet=elsewhere,
-            past=connection.fleet if connection else StoredPast(self.store),
+            past=self._past(connection, elsewhere is not None),
             instances=self._instances,
             trends=self._trends,
             events=self._events,
@@ -132,6 +132,13 @@ class ControlPlane:
             base_path=rules.base_path(settings),
             demo=demo,
         )
+
+    def _past(self, connection: Connection | None, from_prometheus: bool) -> Past:
+        """Who tells how the fleet was: the store what was heard here, a Prometheus what lies before that, or all of it."""
+        own = StoredPast(self.store)
+        if connection is None:
+            return own
+        return connection.fleet if from_prometheus else FurtherBack(own, connection.fleet)
 
     def __enter__(self) -> ControlPlane:
         self._housekeeper.start()

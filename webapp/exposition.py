@@ -1,16 +1,17 @@
 """The fleet as Prometheus text.
 
-A node's lines are made when its heartbeat arrives; a scrape joins those that are young enough. No timestamps,
-so that Prometheus marks a series stale as soon as it is left out.
+A node's lines are made at the first scrape after its heartbeat and kept until the next one; a scrape joins those
+that are young enough. No timestamps, so that Prometheus marks a series stale as soon as it is left out.
 https://prometheus.io/docs/instrumenting/exposition_formats/
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Protocol
+from operator import attrgetter
+from typing import Any, NamedTuple, Protocol, overload
 
 from webapp.measurement import Measurement
 from webapp.metrics import HEARTBEAT_AGE, UP, Contact, Labels, families
@@ -34,23 +35,96 @@ def escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+def _labels(labels: Labels) -> str:
+    return ",".join([f'{label}="{escaped(text)}"' for label, text in labels if text])
+
+
 def _series(name: str, labels: Labels, value: float) -> str:
-    text = ",".join(f'{label}="{escaped(text)}"' for label, text in labels if text)
-    return f"{name}{{{text}}} {written(value)}\n"
+    return f"{name}{{{_labels(labels)}}} {written(value)}\n"
 
 
 def written(value: float) -> str:
     """A number as it stands behind a series."""
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+    if isinstance(value, float) and not value.is_integer():
+        return repr(value)
+    return str(int(value)) if abs(value) < 1e15 else repr(float(value))
+
+
+class _Row(NamedTuple):
+    """A row of the table: the place of its family, its name, the labels that it fixes, as text, and whether it is a moment."""
+
+    place: int
+    name: str
+    fixed: str
+    ago: bool
+
+
+class _Group(NamedTuple):
+    """Rows that are read from the same items with the same labels, all values of an item at once."""
+
+    each: str
+    labels: tuple[tuple[str, str], ...]
+    values: Callable[[Any], tuple[Any, ...]]
+    rows: tuple[_Row, ...]
+
+
+def _groups() -> tuple[_Group, ...]:
+    found: dict[tuple[str, Labels], list[tuple[str, _Row]]] = {}
+    for place, (name, metrics) in enumerate(_FAMILIES):
+        for metric in metrics:
+            fixed = f",{_labels(metric.fixed)}" if metric.fixed else ""
+            found.setdefault((metric.each, metric.labels), []).append((metric.path, _Row(place, name, fixed, metric.ago)))
+    return tuple(
+        # A last path that is there twice: with one path alone the getter would give no tuple.
+        _Group(each, labels, attrgetter(*(path for path, _ in rows), rows[-1][0]), tuple(row for _, row in rows))
+        for (each, labels), rows in found.items()
+    )
+
+
+_GROUPS = _groups()
 
 
 def render(measurement: Measurement, measured_at: float) -> tuple[str, ...]:
     """The lines of one node, an entry a family in the table's order; "" where nothing is known."""
-    node: Labels = (("node", measurement.node),)
-    return tuple(
-        "".join(_series(name, node + labels, value) for metric in rows for labels, value in metric.read(measurement, measured_at))
-        for name, rows in _FAMILIES
-    )
+    found = [""] * len(_FAMILIES)
+    node = f'{{node="{escaped(measurement.node)}"'
+    for each, names, values_of, rows in _GROUPS:
+        for item in getattr(measurement, each) if each else (measurement,):
+            own = _labels(tuple((label, str(value)) for label, field in names if (value := getattr(item, field)) is not None))
+            end = f",{own}}}" if own else "}"
+            for (place, name, fixed, ago), value in zip(rows, values_of(item)):
+                if value is not None:
+                    found[place] += f"{name}{node}{fixed}{end} {written(round(measured_at - value) if ago else value)}\n"
+    return tuple(found)
+
+
+class Lines(Sequence[str]):
+    """What `render` gives, made when it is first asked for."""
+
+    __slots__ = ("_measured_at", "_measurement", "_rendered")
+
+    def __init__(self, measurement: Measurement, measured_at: float) -> None:
+        self._measurement = measurement
+        self._measured_at = measured_at
+        self._rendered: tuple[str, ...] | None = None
+
+    def _lines(self) -> tuple[str, ...]:
+        if self._rendered is None:
+            self._rendered = render(self._measurement, self._measured_at)
+        return self._rendered
+
+    def __len__(self) -> int:
+        return len(_FAMILIES)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines())
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[str]: ...
+    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
+        return self._lines()[place]
 
 
 def within(nodes: Sequence[Node], most_series: int) -> Sequence[Node]:
@@ -69,10 +143,9 @@ def text(nodes: Sequence[Node], counters: Iterable[Family] = (), *, openmetrics:
     """Everything that a scrape gets."""
     young = [node.exposition for node in nodes if node.numbers is not None and node.exposition]
     parts = [_contact(UP, nodes), _contact(HEARTBEAT_AGE, nodes)]
-    for index, (name, rows) in enumerate(_FAMILIES):
-        lines = "".join([entry[index] for entry in young])
-        if lines:
-            parts.append(head(name, rows[0].help, "gauge") + lines)
+    for (name, rows), entries in zip(_FAMILIES, zip(*young)):
+        if lines := "".join(entries):
+            parts += (head(name, rows[0].help, "gauge"), lines)
     parts.extend(counter.text(openmetrics) for counter in counters)
     if openmetrics:
         parts.append("# EOF\n")
@@ -85,8 +158,10 @@ def head(name: str, help: str, kind: str) -> str:
 
 
 def _contact(row: Contact, nodes: Sequence[Node]) -> str:
-    value = (lambda node: float(node.state in ("fresh", "late"))) if row is UP else (lambda node: round(node.heard_s, 3))
-    return head(row.name, row.help, "gauge") + "".join(_series(row.name, (("node", node.name),), value(node)) for node in nodes)
+    value = (lambda node: int(node.state in ("fresh", "late"))) if row is UP else (lambda node: round(node.heard_s, 3))
+    return head(row.name, row.help, "gauge") + "".join(
+        [f'{row.name}{{node="{escaped(node.name)}"}} {written(value(node))}\n' for node in nodes]
+    )
 
 
 class Family(Protocol):

@@ -28,7 +28,7 @@ SILENT = "silent"
 
 _WORST = (UNKNOWN, ACCEPTING, DEGRADED, REJECTING)
 
-Render = Callable[[Measurement, float], tuple[str, ...]]
+Render = Callable[[Measurement, float], Sequence[str]]
 
 
 class WithInstances:
@@ -65,7 +65,7 @@ class WithInstances:
             for node in self.nodes()
         ]
 
-    def _text(self, node: Node) -> tuple[str, ...]:
+    def _text(self, node: Node) -> Sequence[str]:
         return self._render(node.measurement, node.heard_at + node.heard_s - node.measured_s)
 
     def admissions(self) -> dict[str, str]:

@@ -94,15 +94,22 @@ class Ledger:
     # Nodes
 
     def _keep_nodes(self, latest: Mapping[str, Latest]) -> None:
+        known = []
         for name, (measurement, measured, heard, boot, boottime, message) in latest.items():
             if message is None or len(message) > LARGEST_MESSAGE_BYTES:
                 message = heartbeat.write(measurement)
-            self._nodes[name] = self._number(
-                "INSERT INTO nodes (name, first_heard, heard, boot, boottime, measured, message)"
-                " VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (name) DO UPDATE SET heard = excluded.heard,"
-                " boot = excluded.boot, boottime = excluded.boottime, measured = excluded.measured, message = excluded.message",
-                *(name, heard, boot, boottime, measured, message),
-            )
+            if number := self._nodes.get(name):
+                known.append((heard, boot, boottime, measured, message, number))
+            else:
+                self._nodes[name] = self._number(
+                    "INSERT INTO nodes (name, first_heard, heard, boot, boottime, measured, message)"
+                    " VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (name) DO UPDATE SET heard = excluded.heard, boot ="
+                    " excluded.boot, boottime = excluded.boottime, measured = excluded.measured, message = excluded.message",
+                    *(name, heard, boot, boottime, measured, message),
+                )
+        self.connection.executemany(
+            "UPDATE nodes SET heard = ?, boot = ?, boottime = ?, measured = ?, message = ? WHERE id = ?", known
+        )
 
     def _forget(self, names: Iterable[str]) -> None:
         for name in names:

@@ -69,5 +69,3 @@ def start(level: str, style: str = "text") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # What the web server's queue holds for a moment is no event; /metrics tells it.
-    logging.getLogger("waitress.queue").setLevel(logging.ERROR)

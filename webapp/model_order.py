@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import urlencode
 
 from webapp.models import Model
 
@@ -41,8 +40,6 @@ class Order:
     text: str = ""
     sort: str = "name"
     descending: bool = False
-    #: The past moment that is shown, as the address has it; "" for now.
-    at: str = ""
 
     @classmethod
     def of(cls, query: Iterable[tuple[str, str]]) -> Order:
@@ -52,18 +49,17 @@ class Order:
         sort = sort if sort in _COLUMNS else "name"
         order = last.get("order")
         descending = order == "desc" if order in ("asc", "desc") else _COLUMNS[sort].descending
-        return cls(last.get("q", "").strip(), sort, descending, last.get("at", ""))
+        return cls(last.get("q", "").strip(), sort, descending)
 
     @property
-    def query(self) -> str:
-        """The shortest query that asks for this order; starts with "?" unless it is empty."""
+    def arguments(self) -> dict[str, str]:
+        """The fewest parts of an address that ask for this order."""
         found = {"q": self.text} if self.text else {}
         if self.sort != "name" or self.descending:
             found["sort"] = self.sort
             if self.descending != _COLUMNS[self.sort].descending:
                 found["order"] = "desc" if self.descending else "asc"
-        found |= {"at": self.at} if self.at else {}
-        return "?" + urlencode(found) if found else ""
+        return found
 
     def sorted_by(self, key: str) -> Order:
         """This order after a click on a column's head."""

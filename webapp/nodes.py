@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -71,7 +71,7 @@ class Node:
     #: Why it drains, if an admin said so.
     note: Note | None = None
     #: The measurement as Prometheus text, one entry a family.
-    exposition: tuple[str, ...] = ()
+    exposition: Sequence[str] = ()
 
     @property
     def unanswered_s(self) -> float | None:

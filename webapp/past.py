@@ -129,6 +129,21 @@ class StoredPast:
             raise TooLongAgo(f"The history reaches back to {formats.moment(first)}; {formats.moment(moment)} was before that.")
 
 
+class FurtherBack:
+    """A `Past` that asks another one for what lies before its own."""
+
+    def __init__(self, own: Past, other: Past) -> None:
+        self._own = own
+        self._other = other
+
+    def at(self, moment: float) -> PastFleet:
+        """See `Past.at`."""
+        try:
+            return self._own.at(moment)
+        except TooLongAgo:
+            return self._other.at(moment)
+
+
 class StoredFleet:
     """A `PastFleet` from the store, read once."""
 

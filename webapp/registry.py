@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from webapp.heartbeat import Reading
@@ -50,15 +50,16 @@ class Registry:
         *,
         clock: Callable[[], float] = boottime,
         wall: Callable[[], float] = time.time,
-        render: Callable[[Measurement, float], tuple[str, ...]] = lambda measurement, measured_at: (),
-        record: Callable[[Measurement, float], None] = lambda measurement, measured_at: None,
+        render: Callable[[Measurement, float], Sequence[str]] = lambda measurement, measured_at: (),
+        record: Callable[[Measurement, float, bytes | None], None] = lambda measurement, measured_at, message: None,
         drop: Callable[[str], None] = lambda name: None,
         listening: Listening | None = None,
         notes: Notes | None = None,
         most_nodes: int = 20_000,
         forget_after_seconds: float = 168 * 3600.0,
     ) -> None:
-        """`render` makes a node's text for /metrics; `record` keeps the measurement; both are called once a heartbeat.
+        """`render` makes a node's text for /metrics; `record` keeps the measurement, whose message it
+        gets where that is without fault; both are called once a heartbeat.
 
         `drop` removes what was kept of a node that is forgotten.
 
@@ -116,7 +117,7 @@ class Registry:
             self.heartbeats["accepted"] += 1
             self.rejections.update(generic(rejection.path) for rejection in reading.rejected)
         if record.heard - record.measured <= FRESH_FOR_SECONDS:
-            self._record(measurement, measured_at)
+            self._record(measurement, measured_at, reading.message)
         return "accepted"
 
     def _missed(self, now: float) -> float:

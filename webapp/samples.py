@@ -81,15 +81,23 @@ def _packer(count: int) -> Struct:
     return Struct(f"<{count}f")
 
 
+def _texts(labels: tuple[Any, ...]) -> tuple[str, ...]:
+    return tuple(["" if label is None else label for label in labels]) if None in labels else labels
+
+
 def sample(measurement: Measurement) -> Sample:
     """The numbers of all rows of METRICS."""
     values: list[float | None] = []
-    items = []
+    items: list[tuple[tuple[str, ...], ...]] = []
     for each, labels_of, values_of in _READERS:
-        entries = getattr(measurement, each) if each else (measurement,)
+        if not each:
+            values += values_of(measurement)
+            items.append(((),))
+            continue
+        entries = getattr(measurement, each)
         for entry in entries:
             values += values_of(entry)
-        items.append(tuple([tuple(["" if label is None else str(label) for label in labels_of(entry)]) for entry in entries]))
+        items.append(tuple([_texts(labels_of(entry)) for entry in entries]))
     numbers = [_NAN if value is None else value for value in values]
     return Sample(tuple(items), _packer(len(numbers)).pack(*numbers))
 

@@ -76,8 +76,6 @@ class Selection:
     view: str = "table"
     #: What the map's cells show.
     measure: str = "cpu"
-    #: The past moment that is shown, as the address has it; "" for now.
-    at: str = ""
 
     @classmethod
     def of(cls, query: Iterable[tuple[str, str]]) -> Selection:
@@ -98,7 +96,6 @@ class Selection:
             columns=tuple(key for key in _COLUMNS if key != "name" and key in last.get("columns", "").split(",")),
             view="map" if last.get("view") == "map" else "table",
             measure=last["measure"] if last.get("measure") in MEASURES else "cpu",
-            at=last.get("at", ""),
         )
 
     @property
@@ -113,7 +110,6 @@ class Selection:
             "columns": ",".join(self.columns),
             "view": "map" if self.view == "map" else "",
             "measure": self.measure if self.measure != "cpu" else "",
-            "at": self.at,
         }
         if self.sort != "name" or self.descending:
             found["sort"] = self.sort
@@ -137,10 +133,6 @@ class Selection:
             return replace(self, descending=not self.descending)
         return replace(self, sort=key, descending=_COLUMNS[key].descending)
 
-    def with_state(self, state: str) -> Selection:
-        """This selection with a state switched on or off."""
-        return replace(self, states=tuple(one for one in STATES if (one in self.states) != (one == state)))
-
     def with_label(self, name: str, value: str) -> Selection:
         """This selection with a label switched on or off."""
         label = f"{name}={value}"
@@ -150,10 +142,6 @@ class Selection:
     def shows(self, view: str) -> Selection:
         """This selection as a table or as a map."""
         return replace(self, view=view)
-
-    def coloured_by(self, measure: str) -> Selection:
-        """This selection as a map of another measure."""
-        return replace(self, view="map", measure=measure)
 
     @property
     def shown_columns(self) -> tuple[Column, ...]:

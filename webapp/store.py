@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from webapp import database, heartbeat
+from webapp import database, schema
 from webapp.archive import Archive, NodeRow
 from webapp.database import StoreUnusable
+from webapp.heartbeat import HeartbeatRefused
 from webapp.ledger import STOPPED_SECONDS, Ledger, Now
 from webapp.measurement import Measurement
 from webapp.samples import sample
@@ -227,8 +228,8 @@ class Store:
         found = []
         for row in self.archive.nodes():
             try:
-                measurement = heartbeat.read(row.message).measurement
-            except heartbeat.HeartbeatRefused as error:
+                measurement = schema.read(row.message).measurement
+            except HeartbeatRefused as error:
                 log.error("%s: the last measurement of %r cannot be read: %s", self.path, row.name, error)
                 continue
             found.append(StoredNode(measurement, row.measured_at, row.first_heard_at, row.heard_at, self._silence(row)))

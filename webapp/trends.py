@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from webapp import gauges
 from webapp.history import History, HistoryUnavailable, Range
 from webapp.measurement import Measurement
 from webapp.metrics import families
@@ -71,8 +70,10 @@ class Trends:
 
     def add(self, measurement: Measurement, measured_at: float) -> None:
         """Take in what a node reported; `measured_at` is a Unix time."""
-        memory = gauges.memory(measurement)
-        self._add(measurement.node, measured_at, measurement.load.cpu_percent, memory.percent if memory else None)
+        load = measurement.load
+        used, total = load.memory_used_bytes, load.memory_total_bytes
+        memory = None if used is None or not total else 100 * used / total
+        self._add(measurement.node, measured_at, load.cpu_percent, memory)
 
     def _add(self, node: str, at: float, cpu: float | None, memory: float | None) -> None:
         step = int(at // STEP_SECONDS)

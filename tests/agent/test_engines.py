@@ -373,6 +373,7 @@ def test_a_forked_copy_does_not_become_the_leader_when_the_leader_dies(machine):
     assert (found.state, pids(found)) == ("orphaned", [4201])
 
 
+@pytest.mark.slow
 def test_a_node_full_of_engines_fits_into_a_heartbeat(machine):
     for number in range(300):
         machine.process(10_000 + number, command=f"vllm serve {'m' * 200}{number} --port {20_000 + number}")

@@ -242,6 +242,7 @@ def test_a_head_without_end_is_refused(server):
     assert b"431 " in ask(server, b"GET /healthz HTTP/1.1\r\n" + b"a: b\r\n" * 4000)
 
 
+@pytest.mark.slow
 def test_more_clients_than_there_is_room_for_wait_their_turn(server):
     clients = [socket.create_connection(server, 10) for _ in range(MOST_CONNECTIONS + 20)]
     for client in clients:

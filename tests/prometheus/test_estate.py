@@ -23,6 +23,8 @@ from webapp.prometheus_fleet import PrometheusFleet
 from webapp.promhttp import access
 from webapp.vocabulary import Scope, Window
 
+pytestmark = pytest.mark.slow
+
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 GIB = 2**30
 

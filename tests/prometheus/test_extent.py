@@ -10,6 +10,8 @@ from webapp.promapi import PrometheusServer
 from webapp.prometheus import PrometheusHistory
 from webapp.promhttp import access
 
+pytestmark = pytest.mark.slow
+
 CPU = rows("llmgw_node_cpu_utilization_percent")
 
 

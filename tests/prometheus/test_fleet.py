@@ -21,6 +21,8 @@ from webapp.prometheus_fleet import PrometheusFleet
 from webapp.promhttp import access
 from webapp.vocabulary import Heartbeats
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["prometheus_url", "victoria_url"])
 def url(request: pytest.FixtureRequest) -> str:

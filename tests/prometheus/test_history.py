@@ -18,6 +18,8 @@ from webapp.promapi import PrometheusServer
 from webapp.prometheus import PrometheusHistory
 from webapp.promhttp import access
 
+pytestmark = pytest.mark.slow
+
 
 class TestPrometheus(HistoryContract):
     late = SCRAPE_SECONDS

@@ -107,6 +107,7 @@ def test_a_refused_query_is_shown_and_not_asked_again(ask: Any, status: int) -> 
 
 
 @pytest.mark.parametrize("status", [429, 503, 502, 504])
+@pytest.mark.slow
 def test_a_busy_server_is_asked_once_more(ask: Any, status: int) -> None:
     """T110: once, after a pause, and no storm."""
     recorder, result = ask((status, JSON, b"{}"), (200, JSON, EMPTY))
@@ -165,6 +166,7 @@ def _say_nothing(request: BaseHTTPRequestHandler) -> None:
 
 
 @pytest.mark.parametrize("behaviour", [_stall, _dribble_head, _dribble_body, _say_nothing])
+@pytest.mark.slow
 def test_a_slow_server_is_given_up_in_time(ask: Any, behaviour: Callable[[BaseHTTPRequestHandler], None]) -> None:
     """Also one that sends a byte now and then, which a timeout of the socket alone would wait for for ever."""
     _, error = ask(behaviour, timeout=0.4)

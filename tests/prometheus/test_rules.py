@@ -10,6 +10,8 @@ import pytest
 
 from webapp.metrics import HEARTBEAT_AGE, METRICS, UP
 
+pytestmark = pytest.mark.slow
+
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus"
 
 

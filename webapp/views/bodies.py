@@ -17,18 +17,22 @@ def body(message: Request, most: int = LARGEST_BODY_BYTES) -> bytes:
     """The body, expanded if it is gzip. Raises BodyTooLarge, HeartbeatRefused."""
     if (message.content_length or 0) > most:
         raise BodyTooLarge(f"the body has {message.content_length} bytes; at most {most} are taken")
-    body = message.stream.read(most + 1)
-    encoding = message.headers.get("Content-Encoding", "identity").strip().lower()
+    return expanded(message.stream.read(most + 1), message.headers.get("Content-Encoding", ""), most)
+
+
+def expanded(content: bytes, encoding: str, most: int = LARGEST_BODY_BYTES) -> bytes:
+    """What a body with that Content-Encoding holds. Raises BodyTooLarge, HeartbeatRefused."""
+    encoding = encoding.strip().lower() or "identity"
     if encoding in ("gzip", "x-gzip"):
-        body = _expanded(body, most)
+        content = _unzipped(content, most)
     elif encoding != "identity":
         raise HeartbeatRefused(f"Content-Encoding: expected gzip or none, got {encoding[:40]!r}")
-    if len(body) > most:
+    if len(content) > most:
         raise BodyTooLarge(f"the body has more than {most} bytes")
-    return body
+    return content
 
 
-def _expanded(body: bytes, most: int) -> bytes:
+def _unzipped(body: bytes, most: int) -> bytes:
     expander = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
         expanded = expander.decompress(body, most + 1)

@@ -42,7 +42,7 @@ def blueprint(
     def lead_to_page() -> ResponseReturnValue | None:
         if request.htmx:
             return None
-        return redirect(_page(str(request.endpoint), request.view_args or request.args))
+        return redirect(_page(str(request.endpoint), request.view_args or {}, request.args))
 
     @fragments.after_request
     def mark(response: Response) -> Response:
@@ -113,17 +113,20 @@ def blueprint(
     return fragments
 
 
-def _page(endpoint: str, names: Mapping[str, str]) -> str:
+#: Fragments of a model's page, and those that say in their query what they are about.
+_OF_A_MODEL = ("fragments.model", "fragments.model_charts")
+_OF_A_CHART = ("fragments.numbers", "fragments.about")
+
+
+def _page(endpoint: str, path: Mapping[str, str], query: Mapping[str, str]) -> str:
     """Address of the page that the fragment belongs to."""
     if endpoint == "fragments.models":
         return url_for("pages.models")
-    name, model = names.get("name"), names.get("model")
-    if endpoint in ("fragments.model", "fragments.model_charts"):
-        model, name = name, None
-    elif endpoint == "fragments.numbers":
-        name = names.get("node")
-    else:
-        model = None
+    node, model = path.get("name"), None
+    if endpoint in _OF_A_MODEL:
+        node, model = None, node
+    elif endpoint in _OF_A_CHART:
+        node, model = query.get("node"), query.get("model")
     if model:
         return url_for("pages.model", name=model)
-    return url_for("pages.node", name=name) if name else url_for("pages.cluster")
+    return url_for("pages.node", name=node) if node else url_for("pages.cluster")

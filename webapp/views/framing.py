@@ -14,7 +14,7 @@ from flask import Flask, has_request_context, request
 KEPT = ("embed", "theme", "refresh")
 
 #: Blueprints whose addresses take them.
-_TAKERS = ("pages", "fragments", "models", "instances", "placement", "report")
+_TAKERS = ("pages", "fragments", "instances", "placement")
 
 
 def keep(app: Flask) -> None:

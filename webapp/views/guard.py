@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from flask import Flask, current_app, g, jsonify, redirect, render_template, request, url_for
@@ -11,6 +14,9 @@ from werkzeug.exceptions import HTTPException
 
 from webapp.views.audience import audience, opens
 from webapp.views.callers import NOBODY, Access, Caller, bearer, is_loopback
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
 
 #: Says in a fragment's 401 that whoever reads the page must sign in again.
 SIGNED_OUT = "X-Enginehouse-Signed-Out"
@@ -125,6 +131,26 @@ def guard(app: Flask, access: Access, refusals: Counter[str]) -> None:
         return {"caller": caller, "form_token": (lambda: access.form_token(caller)) if acts else None}
 
 
+def admit_agents(access: Access) -> Callable[[WSGIEnvironment], str | None]:
+    """What `guard` asks of an agent, for requests that don't reach Flask: the only node that it may speak for, "" for any.
+
+    None where `guard` itself must look, since something is wrong.
+    """
+
+    def admit(environ: WSGIEnvironment) -> str | None:
+        if access.only_local_names and not _names_loopback(environ.get("HTTP_HOST", "")):
+            return None
+        if "HTTP_ORIGIN" in environ or "HTTP_SEC_FETCH_SITE" in environ:  # a browser
+            return None
+        if access.agents is None:
+            return ""
+        kind, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+        holder = access.agents.holder(token.strip()) if kind.lower() == "bearer" else None
+        return None if holder is None else holder.node
+
+    return admit
+
+
 _FOREIGN_HOST = (
     "This control plane serves its own machine only, and this address is not one of that machine. Behind a proxy, "
     "start it with --proxy-hops; to serve others, with tokens or --allow-anonymous."
@@ -138,10 +164,19 @@ _NO_TOKEN = "A viewer's token is needed: Authorization: Bearer TOKEN."  # noqa: 
 
 def _host_name() -> str:
     """The host that the browser asked, without its port; "" if it is none."""
+    return _name_of(request.headers.get("Host", ""))
+
+
+def _name_of(host: str) -> str:
     try:
-        return urlsplit("//" + request.headers.get("Host", "")).hostname or ""
+        return urlsplit("//" + host).hostname or ""
     except ValueError:
         return ""
+
+
+@lru_cache(maxsize=256)
+def _names_loopback(host: str) -> bool:
+    return is_loopback(_name_of(host))
 
 
 def _comes_from_elsewhere() -> bool:

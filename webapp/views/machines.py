@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 from flask import Blueprint, Response, g, jsonify, request
 from flask.typing import ResponseReturnValue
 
-from webapp import __version__, exposition, fingerprint, heartbeat, zipapp
-from webapp.heartbeat import LIMITS, HeartbeatRefused, Limits
+from webapp import __version__, exposition, fingerprint, zipapp
 from webapp.nodes import Node
-from webapp.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
+from webapp.registry import Registry
 from webapp.telemetry import Gauge, Telemetry
-from webapp.views.bodies import BodyTooLarge, body
+from webapp.views.heartbeats import Heartbeats
 
 
 class PackedAgent(NamedTuple):
@@ -36,17 +35,16 @@ def packed_agent() -> PackedAgent:
 
 def blueprint(
     registry: Registry,
-    interval_s: float,
+    heartbeats: Heartbeats,
     problems: Callable[[], Sequence[str]] = tuple,
     *,
     exposed: Callable[[], Sequence[Node]] | None = None,
     more: Sequence[exposition.Family] = (),
     health_of_others: Callable[[], dict[str, Any]] = dict,
     telemetry: Telemetry,
-    limits: Limits = LIMITS,
     most_series: int = 2_000_000,
 ) -> Blueprint:
-    """`interval_s`: seconds between heartbeats that agents are asked for. `problems`: what is wrong here, in sentences.
+    """`problems`: what is wrong here, in sentences.
 
     `exposed`: the nodes of /metrics, where they aren't the registry's; `more`: what else stands there.
     `health_of_others`: more fields of /healthz.
@@ -63,27 +61,11 @@ def blueprint(
 
     @machines.post("/v1/nodes/heartbeat")
     def beat() -> ResponseReturnValue:
-        arrived = registry.now()
-        try:
-            reading = heartbeat.read(body(request, limits.body_bytes), limits)
-            if g.agent_node and g.agent_node != reading.measurement.node:
-                telemetry.refused["other_node"] += 1
-                return _refused(403, "other_node", f"this token is for node {g.agent_node!r} only", field="node")
-            outcome = registry.accept(reading, source=request.remote_addr or "", arrived=arrived)
-        except BodyTooLarge as error:
-            registry.heartbeats["too_large"] += 1
-            return _refused(413, "too_large", str(error))
-        except HeartbeatRefused as error:
-            registry.heartbeats["refused"] += 1
-            return _refused(400, "bad_heartbeat", str(error), field=error.field)
-        except HeartbeatConflict as error:
-            return _refused(409, "name_conflict", str(error), field="node")
-        except HeartbeatForgotten as error:
-            return _refused(404, "forgotten", str(error), field="node")
-        except FleetFull as error:
-            return _refused(429, "fleet_full", str(error))
-        rejected = [{"field": path, "reason": reason} for path, reason in reading.rejected]
-        return jsonify(ok=True, outcome=outcome, interval_s=interval_s, rejected=rejected)
+        content = request.stream.read(heartbeats.limits.body_bytes + 1)
+        code, fields = heartbeats.take(
+            content, request.headers.get("Content-Encoding", ""), request.remote_addr or "", g.agent_node
+        )
+        return jsonify(fields), code
 
     @machines.get("/metrics")
     def metrics() -> ResponseReturnValue:
@@ -112,7 +94,3 @@ def blueprint(
         return jsonify(**known, nodes=registry.count, problems=list(problems()))
 
     return machines
-
-
-def _refused(code: int, error: str, message: str, **more: str) -> ResponseReturnValue:
-    return jsonify(ok=False, error=error, message=message, **more), code

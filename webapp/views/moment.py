@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
-from flask import Flask, abort, g, request, url_for
+from flask import Flask, abort, g, has_request_context, request, url_for
 
 from webapp.history import HistoryUnavailable
 from webapp.nodes import Fleet, Node
@@ -15,8 +15,8 @@ from webapp.past import BadMoment, Past, PastFleet, TooLongAgo, moment_of, writt
 #: Blueprints whose pages can show the past.
 _KNOW_THE_PAST = ("pages", "fragments", "api", "reports")
 
-#: Their addresses are put together from a selection, which holds the moment itself.
-_BY_SELECTION = ("pages.cluster", "fragments.cluster", "pages.models", "fragments.models")
+#: Pages of them that only know now.
+_ONLY_NOW = ("pages.add", "pages.embed_check")
 
 
 def asked(wall: Callable[[], float]) -> float | None:
@@ -91,10 +91,10 @@ def keep_moment(app: Flask, wall: Callable[[], float]) -> None:
 
     @app.url_defaults
     def keep(endpoint: str, values: dict[str, Any]) -> None:
-        if "at" in values or endpoint.partition(".")[0] not in _KNOW_THE_PAST or endpoint in _BY_SELECTION:
+        if endpoint.partition(".")[0] not in _KNOW_THE_PAST or endpoint in _ONLY_NOW:
             return
-        if request and request.args.get("at") and endpoint != "pages.add":
-            values["at"] = request.args["at"]
+        if has_request_context() and request.args.get("at"):
+            values.setdefault("at", request.args["at"])
 
     @app.context_processor
     def tell() -> dict[str, Any]:
@@ -103,10 +103,13 @@ def keep_moment(app: Flask, wall: Callable[[], float]) -> None:
         moment = None if bad or not request.args.get("at") else g.moment
 
         def at_moment(other: float | None) -> str:
+            """This page's address at another moment, or now; "" where that lies in the future."""
+            if other is not None and other > wall():
+                return ""
             kept = [(name, value) for name, value in request.args.items(multi=True) if name != "at"]
-            kept += [("at", written(other))] if other is not None and other <= wall() else []
+            kept += [("at", written(other))] if other is not None else []
             page = url_for(request.endpoint or "pages.cluster", **(request.view_args or {}), at=None)
-            return page + ("?" + urlencode(kept) if kept else "")
+            return page.partition("?")[0] + ("?" + urlencode(kept) if kept else "")
 
         shows_past = request.endpoint in ("pages.cluster", "pages.node", "pages.models", "pages.model")
         text = None if moment is None else request.args["at"]

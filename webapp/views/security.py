@@ -13,15 +13,24 @@ _POLICY = (
 )
 
 
+def headers(frame_ancestors: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """What every answer carries. `frame_ancestors`: origins, beside our own, that may frame the pages."""
+    return [
+        ("Content-Security-Policy", _POLICY.format(ancestors=" ".join(["'self'", *frame_ancestors]))),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Referrer-Policy", "same-origin"),
+        ("Permissions-Policy", "camera=(), microphone=(), geolocation=()"),
+        ("Cache-Control", "no-store"),
+    ]
+
+
 def protect(app: Flask, frame_ancestors: Sequence[str] = ()) -> None:
-    """Add the security headers. `frame_ancestors`: origins, beside our own, that may frame the pages."""
-    policy = _POLICY.format(ancestors=" ".join(["'self'", *frame_ancestors]))
+    """Add these headers; a view may say otherwise how its answer is cached."""
+    *always, (cache, usual) = headers(frame_ancestors)
 
     @app.after_request
     def add_headers(response: Response) -> Response:
-        response.headers["Content-Security-Policy"] = policy
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "same-origin"
-        response.headers["Permissions-Policy"] = "camera=(), microphone=(), geolocation=()"
-        response.headers.setdefault("Cache-Control", "no-store")
+        for name, value in always:
+            response.headers[name] = value
+        response.headers.setdefault(cache, usual)
         return response

@@ -1,0 +1,108 @@
+"""docs/engines.md, from the agent's two tables: how engines are found, and which of their metrics are read."""
+
+from __future__ import annotations
+
+from webapp.agent.engine_kinds import KINDS, EngineKind
+from webapp.agent.engine_metric_names import ENGINE_METRIC_NAMES, UNASKED, EngineNames, Sum
+
+
+def engines_page() -> str:
+    """Two tables and what is true of all kinds."""
+    found = "\n".join(_found(kind) for kind in KINDS)
+    metrics = "\n".join(_metrics(name, names) for name, names in ENGINE_METRIC_NAMES.items())
+    silent = "\n".join(f"- `{kind}`: {why}." for kind, why in UNASKED.items())
+    return f"""# Engines
+
+Printed from `webapp/agent/engine_kinds.py` and `webapp/agent/engine_metric_names.py`; `make docs` renews it.
+
+## What is found by itself
+
+The agent reads the command lines of all processes. `python`, its options and paths are looked through, and a shell or a wrapper before the
+program is no engine. The model is what the first of the named options or variables says; without any it is unknown.
+
+| kind | command lines | model | port |
+|---|---|---|---|
+{found}
+
+A **router** runs a child for each model; each child is an engine of its own, the router is none.
+
+Cores and memory need nothing from the engine. What belongs to an engine: its cgroup if it has one of its own, else the leader's process group,
+descendants and session, less what belongs to other engines. A leader that is gone while its processes live is *orphaned*: they still hold memory.
+
+## What its own metrics tell
+
+The agent asks `127.0.0.1` on the engine's port, never a model's own endpoint, never where that would load or wake a model.
+
+| kind | waiting | running | KV cache | tokens | asked at | needs |
+|---|---|---|---|---|---|---|
+{metrics}
+
+Of several names the first that is there counts. ¹ Tokens are counted when a request ends, so the rate means something over a while only.
+The prefix `ray_`, and `_` in the place of `:`, are read alike.
+
+Never asked:
+
+{silent}
+
+## What is not found: declare it
+
+In the file that the agent gets by `--config`. Declared beats found: the same process is not shown twice.
+
+```toml
+[[engine]]
+id = "chat"                          # stays the same whatever happens to the process
+model = "smollm2-135m"
+kind = "llama.cpp"                   # a kind from above; without it there are cores and memory, no queue
+port = 8080                          # whoever listens there
+
+[[engine]]
+id = "rerank"
+command = "rerank_server .*--large"  # a regular expression; or pid, pidfile, unit or container
+```
+
+| key | finds |
+|---|---|
+| `port` | the process that listens there, if no other key says how |
+| `pid`, `pidfile` | this process |
+| `command` | the oldest process whose command line matches |
+| `unit` | the processes of a systemd unit |
+| `container` | the processes of a container, by name or id |
+
+Or start it by `enginehouse run --port 8000 --model NAME -- COMMAND`: it registers the engine with a control plane, reports the machine and
+passes signals and the exit code on.
+
+A new kind is a row in each of the two tables: see [contributing.md](contributing.md).
+"""
+
+
+def _found(kind: EngineKind) -> str:
+    calls = ", ".join(f"`{_call(call)}`" for call in kind.calls) or "its server without a model"
+    model = [f"`{option}`" for option in kind.model] + [f"`${name}`" for name in kind.model_variables]
+    if kind.positional:
+        model.append("the first argument")
+    port = [f"`{option}`" for option in kind.port] + [f"`${name}`" for name in kind.port_variables]
+    default = f"{kind.default_port}, " if kind.default_port else ""
+    name = f"`{kind.name}`" + (", a router" if kind.router else "")
+    return f"| {name} | {calls} | {', '.join(model) or 'not told'} | {default}{', '.join(port)} |"
+
+
+def _call(call: tuple[str, ...]) -> str:
+    """As it is typed: a first word with dots that is a name in Python is a module."""
+    is_module = "." in call[0] and all(part.isidentifier() for part in call[0].split("."))
+    return " ".join((("python -m",) if is_module else ()) + call)
+
+
+def _metrics(kind: str, names: EngineNames) -> str:
+    asked = ", ".join(f"port {point.port} `{point.path}`" if point.port else f"`{point.path}`" for point in names.endpoints)
+    tokens = "<br>".join(_sums(sums) for sums in (names.prompt_tokens, names.generation_tokens) if sums)
+    mark = "¹" if names.counts_at_end and tokens else ""
+    cells = (_sums(names.waiting), _sums(names.running), _sums(names.kv_cache), tokens + mark)
+    return f"| `{kind}` | {' | '.join(cell or '–' for cell in cells)} | {asked} | {names.switch or 'nothing'} |"
+
+
+def _sums(sums: tuple[Sum, ...]) -> str:
+    return ", else ".join(" + ".join(f"`{one.name}{_where(one.where)}`" for one in added) for added in sums)
+
+
+def _where(labels: tuple[tuple[str, str], ...]) -> str:
+    return "{" + ",".join(f'{name}="{value}"' for name, value in labels) + "}" if labels else ""
