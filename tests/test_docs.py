@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from webapp import heartbeat
+from webapp import heartbeat, zipapp
 from webapp.agent.declared import declared
 from webapp.config import COMMANDS, SETTINGS, settings_of
 from webapp.settings import resolve
@@ -116,6 +116,13 @@ def test_the_heartbeat_on_the_page_is_taken_whole():
     reading = heartbeat.read(block.encode())
     assert reading.rejected == ()
     assert reading.measurement.engines[0].requests.waiting == 3
+
+
+def test_the_architecture_names_what_the_agent_may_import():
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    (sentence,) = re.findall(r"`agent/` imports only (.*?) and the standard library", text)
+    assert set(re.findall(r"`(\w+)`", sentence)) == set(zipapp.SHARED) - {"__init__"}
+    assert len(text.splitlines()) < 60, "one page"
 
 
 def test_the_changelog_has_the_version():

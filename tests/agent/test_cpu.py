@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from webapp.agent.cpu import CpuMeter
-from webapp.agent.proc import parse_stat
+from webapp.agent.proc import CpuTimes, parse_stat
 
 
 def percents(*readings: str, elapsed_s: float | None = 10.0) -> list[float | None]:
@@ -62,3 +62,9 @@ def test_a_machine_that_slept_divides_by_the_time_awake():
 
 def test_one_unknown_reading_costs_two_intervals_and_no_more():
     assert percents(cpu("0 0 0 0"), cpu("x 0 0 0"), cpu("100 0 0 300"), cpu("200 0 0 600")) == [None, None, None, 25.0]
+
+
+def test_a_machine_that_was_busy_all_the_time_is_at_100_percent_and_no_more():
+    meter = CpuMeter(ticks=100)
+    meter.measure(CpuTimes(0, 0, None), None)
+    assert meter.measure(CpuTimes(383_406_543_009_471, 0, None), None).percent == 100.0

@@ -40,4 +40,5 @@ class CpuMeter:
             # Twice, since a virtual machine's ticks come late and in heaps.
             if total > 2 * (elapsed_s + 1) * cores * self._ticks:
                 return None
-        return Busy(100.0 * (total - idle) / total, total - idle)
+        # Not 100.0 * busy / total, which rounds up past 100 where all were busy.
+        return Busy(100.0 * ((total - idle) / total), total - idle)
