@@ -51,9 +51,15 @@ def respond(body: Body) -> Response:
     if takes_gzip():
         response.headers["Content-Encoding"] = "gzip"
     response.vary.add("Accept-Encoding")
-    response.set_etag(body.etag, weak=True)
-    response.make_conditional(request)
+    _tag(response, body.etag)
     return response
+
+
+def _tag(response: Response, etag: str) -> None:
+    """304 if the client has it."""
+    response.set_etag(etag, weak=True)
+    response.make_conditional(request)
+    response.headers.pop("Date", None)  # the server writes it
 
 
 def compress(app: Flask) -> None:
@@ -69,8 +75,7 @@ def compress(app: Flask) -> None:
             return response
         body = response.get_data()
         if request.blueprint == "fragments" and "ETag" not in response.headers:
-            response.set_etag(tag_of(body), weak=True)
-            response.make_conditional(request)
+            _tag(response, tag_of(body))
             if response.status_code == 304:
                 return response
         if len(body) >= _SMALLEST and takes_gzip():
