@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from vulture import Vulture
 
 ROOT = Path(__file__).parent.parent
@@ -44,6 +45,7 @@ FOR_OTHERS = [
 ]
 
 
+@pytest.mark.slow
 def test_no_code_lies_about_that_nobody_calls():
     """Fields of dataclasses are read by name, by the table of metrics and the wire; templates call functions too."""
     vulture = Vulture(ignore_names=FOR_OTHERS, ignore_decorators=DECORATORS)
