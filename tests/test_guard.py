@@ -193,6 +193,11 @@ def test_a_token_for_one_node_reports_for_no_other(site, measurement):
     assert client.post("/v1/nodes/heartbeat", data=body).json["error"] == "unauthorized"
 
 
+def test_the_page_that_adds_a_node_says_that_a_token_is_asked_for(site):
+    assert "--token-file" not in site().get("/add").text
+    assert "--token-file" in site(agents=True).get("/add").text
+
+
 def test_health_tells_strangers_nothing_but_that_it_is_there(site, beat):
     beat("cpu-07")
     client = site(viewers=True)
