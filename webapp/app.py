@@ -32,6 +32,7 @@ from webapp.views import (
     api,
     assets,
     blocks,
+    compression,
     errors,
     fragments,
     framing,
@@ -140,6 +141,7 @@ def create_app(
     _teach_templates(app, demo)
     framing.keep(app)
     assets.version_assets(app)
+    compression.compress(app)
     errors.handle(app)
     security.protect(app, frame_ancestors)
     shortcut = Shortcut(app.wsgi_app, heartbeats, telemetry, security.headers(frame_ancestors), guard.admit_agents(access))

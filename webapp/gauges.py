@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from webapp import formats
@@ -17,10 +19,22 @@ class Gauge:
     """What a bar shows: how full, the words beside it, and the exact figures for its title."""
 
     percent: float
-    text: str
-    title: str
+    #: Makes text and title: most gauges are only asked whether they call for attention.
+    words: Callable[[], tuple[str, str]]
     warning: float
     critical: float
+
+    @cached_property
+    def _words(self) -> tuple[str, str]:
+        return self.words()
+
+    @property
+    def text(self) -> str:
+        return self._words[0]
+
+    @property
+    def title(self) -> str:
+        return self._words[1]
 
     @property
     def level(self) -> Level:
@@ -36,20 +50,17 @@ class Gauge:
 
 def cpu(measurement: Measurement) -> Gauge | None:
     load = measurement.load
-    if load.cpu_percent is None:
+    percent = load.cpu_percent
+    if percent is None:
         return None
-    of = f" of {load.cpus}" if load.cpus else ""
-    cores = (
-        f"{formats.number(load.cpu_percent / 100 * load.cpus, 2)} of {load.cpus} cores busy" if load.cpus else "cores not known"
-    )
-    over = f", over {formats.duration(load.interval_s)}" if load.interval_s else ""
-    return Gauge(
-        load.cpu_percent,
-        f"{formats.percent(load.cpu_percent)} %{of}",
-        f"{load.cpu_percent:.2f} % of all cores; {cores}{over}",
-        85,
-        95,
-    )
+
+    def words() -> tuple[str, str]:
+        of = f" of {load.cpus}" if load.cpus else ""
+        busy = f"{formats.number(percent / 100 * load.cpus, 2)} of {load.cpus} cores busy" if load.cpus else "cores not known"
+        over = f", over {formats.duration(load.interval_s)}" if load.interval_s else ""
+        return f"{formats.percent(percent)} %{of}", f"{percent:.2f} % of all cores; {busy}{over}"
+
+    return Gauge(percent, words, 85, 95)
 
 
 def memory(measurement: Measurement) -> Gauge | None:
@@ -72,10 +83,13 @@ def disk(disk: Disk) -> Gauge | None:
     if usable <= 0:
         return None
     percent = 100 * used / usable
-    unit = formats.byte_unit(disk.total_bytes)
-    text = f"{formats.bytes_in(used, unit)} / {formats.bytes_in(disk.total_bytes, unit)} {unit}"
-    left = f"{formats.exact_bytes(disk.available_bytes)} left of {formats.exact_bytes(disk.total_bytes)}"
-    return Gauge(percent, text, f"{disk.mount}: {percent:.1f} % used; {left}", 85, 95)
+    total, available = disk.total_bytes, disk.available_bytes
+
+    def words() -> tuple[str, str]:
+        left = f"{formats.exact_bytes(available)} left of {formats.exact_bytes(total)}"
+        return _of_bytes(used, total), f"{disk.mount}: {percent:.1f} % used; {left}"
+
+    return Gauge(percent, words, 85, 95)
 
 
 def fullest_disk(measurement: Measurement) -> tuple[Disk, Gauge] | None:
@@ -84,15 +98,10 @@ def fullest_disk(measurement: Measurement) -> tuple[Disk, Gauge] | None:
 
 
 def gpu(gpu: Gpu) -> Gauge | None:
-    if gpu.utilization_percent is None:
+    percent = gpu.utilization_percent
+    if percent is None:
         return None
-    return Gauge(
-        gpu.utilization_percent,
-        f"{formats.percent(gpu.utilization_percent)} %",
-        f"{gpu.utilization_percent:.1f} % busy",
-        101,
-        101,
-    )
+    return Gauge(percent, lambda: (f"{formats.percent(percent)} %", f"{percent:.1f} % busy"), 101, 101)
 
 
 def gpu_memory(gpu: Gpu) -> Gauge | None:
@@ -101,13 +110,14 @@ def gpu_memory(gpu: Gpu) -> Gauge | None:
 
 def load(measurement: Measurement) -> Gauge | None:
     """Load average of a minute per core; a full bar is one task a core."""
-    share = load_per_core(measurement)
-    if share is None or measurement.load.load1 is None:
+    share, cores, load1 = load_per_core(measurement), measurement.load.cpus, measurement.load.load1
+    if share is None or load1 is None:
         return None
-    title = f"{measurement.load.load1:.2f} tasks on {measurement.load.cpus} cores: {share:.2f} a core"
-    return Gauge(
-        100 * share, f"{measurement.load.load1:.2f} / {formats.plural(measurement.load.cpus or 0, 'core')}", title, 150, 300
-    )
+
+    def words() -> tuple[str, str]:
+        return f"{load1:.2f} / {formats.plural(cores or 0, 'core')}", f"{load1:.2f} tasks on {cores} cores: {share:.2f} a core"
+
+    return Gauge(100 * share, words, 150, 300)
 
 
 def of_totals(used: Total, total: Total, unit: Literal["cores", "bytes"]) -> Gauge | None:
@@ -116,17 +126,23 @@ def of_totals(used: Total, total: Total, unit: Literal["cores", "bytes"]) -> Gau
         return None
     if unit == "bytes":
         return _bytes_gauge(used.value, total.value, "used", 85, 95)
-    percent = 100 * used.value / total.value
-    text = f"{formats.number(used.value)} of {total.value:,.0f} cores"
-    return Gauge(percent, text, f"{percent:.1f} % of all cores", 85, 95)
+    busy, cores = used.value, total.value
+    percent = 100 * busy / cores
+    return Gauge(percent, lambda: (f"{formats.number(busy)} of {cores:,.0f} cores", f"{percent:.1f} % of all cores"), 85, 95)
 
 
 def _bytes_gauge(used: float | None, total: float | None, word: str, warning: float, critical: float) -> Gauge | None:
     if used is None or not total:
         return None
-    unit = formats.byte_unit(total)
-    text = f"{formats.bytes_in(used, unit)} / {formats.bytes_in(total, unit)} {unit}"
     percent = 100 * used / total
-    return Gauge(
-        percent, text, f"{percent:.1f} % {word}: {formats.exact_bytes(used)} of {formats.exact_bytes(total)}", warning, critical
-    )
+
+    def words() -> tuple[str, str]:
+        exact = f"{formats.exact_bytes(used)} of {formats.exact_bytes(total)}"
+        return _of_bytes(used, total), f"{percent:.1f} % {word}: {exact}"
+
+    return Gauge(percent, words, warning, critical)
+
+
+def _of_bytes(used: float, total: float) -> str:
+    unit = formats.byte_unit(total)
+    return f"{formats.bytes_in(used, unit)} / {formats.bytes_in(total, unit)} {unit}"

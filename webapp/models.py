@@ -128,7 +128,7 @@ def cores_gauge(model: Model) -> Gauge | None:
         return None
     percent = 100 * used / sum(cores)
     title = f"{used:.2f} of the {sum(cores):,} cores of {formats.plural(len(cores), 'node')}: {percent:.1f} %"
-    return Gauge(percent, f"{formats.number(used)} of {sum(cores):,}", title, 101, 101)
+    return Gauge(percent, lambda: (f"{formats.number(used)} of {sum(cores):,}", title), 101, 101)
 
 
 def memory_gauge(model: Model) -> Gauge | None:
@@ -142,7 +142,7 @@ def memory_gauge(model: Model) -> Gauge | None:
     shown = formats.bytes_in(used, unit) if formats.byte_unit(used) == unit else formats.bytes_(used)
     text = f"{shown} / {formats.bytes_in(total, unit)} {unit}"
     title = f"{formats.exact_bytes(used)} resident, of the {formats.exact_bytes(total)} of its nodes: {100 * used / total:.1f} %"
-    return Gauge(100 * used / total, text, title, 101, 101)
+    return Gauge(100 * used / total, lambda: (text, title), 101, 101)
 
 
 def kv_gauge(placed: Placed | None) -> Gauge | None:
@@ -150,4 +150,5 @@ def kv_gauge(placed: Placed | None) -> Gauge | None:
     if placed is None or placed.numbers is None or placed.engine.kv_cache_usage_ratio is None:
         return None
     percent = 100 * placed.engine.kv_cache_usage_ratio
-    return Gauge(percent, f"{formats.percent(percent)} %", f"{percent:.1f} % in {placed.engine.id} on {placed.node.name}", 85, 95)
+    title = f"{percent:.1f} % in {placed.engine.id} on {placed.node.name}"
+    return Gauge(percent, lambda: (f"{formats.percent(percent)} %", title), 85, 95)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from webapp import formats, gauges
 from webapp.nodes import STATES, Node
 from webapp.summary import load_per_core, waiting
+
+#: More rows than this are on further pages of the table: a browser that swaps in a thousand is busy for half a second.
+ROWS_A_PAGE = 200
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,15 @@ _SHADES: dict[str, tuple[float, ...]] = {
 }
 
 
+class Rows(NamedTuple):
+    """Which rows of a long table are shown: page and first row from 1, and how many pages there are."""
+
+    page: int
+    pages: int
+    first: int
+    last: int
+
+
 @dataclass(frozen=True)
 class Selection:
     """Filters and order. Values that mean nothing are dropped, so that an old link still shows nodes."""
@@ -76,6 +89,8 @@ class Selection:
     view: str = "table"
     #: What the map's cells show.
     measure: str = "cpu"
+    #: Which rows of the table, from 1.
+    page: int = 1
 
     @classmethod
     def of(cls, query: Iterable[tuple[str, str]]) -> Selection:
@@ -96,6 +111,7 @@ class Selection:
             columns=tuple(key for key in _COLUMNS if key != "name" and key in last.get("columns", "").split(",")),
             view="map" if last.get("view") == "map" else "table",
             measure=last["measure"] if last.get("measure") in MEASURES else "cpu",
+            page=_page(last.get("page", "")),
         )
 
     @property
@@ -110,6 +126,7 @@ class Selection:
             "columns": ",".join(self.columns),
             "view": "map" if self.view == "map" else "",
             "measure": self.measure if self.measure != "cpu" else "",
+            "page": str(self.page) if self.page > 1 else "",
         }
         if self.sort != "name" or self.descending:
             found["sort"] = self.sort
@@ -130,18 +147,22 @@ class Selection:
     def sorted_by(self, key: str) -> Selection:
         """This selection after a click on a column's head."""
         if key == self.sort:
-            return replace(self, descending=not self.descending)
-        return replace(self, sort=key, descending=_COLUMNS[key].descending)
+            return replace(self, descending=not self.descending, page=1)
+        return replace(self, sort=key, descending=_COLUMNS[key].descending, page=1)
 
     def with_label(self, name: str, value: str) -> Selection:
         """This selection with a label switched on or off."""
         label = f"{name}={value}"
         others = tuple(one for one in self.labels if one != label)
-        return replace(self, labels=others if label in self.labels else (*others, label))
+        return replace(self, labels=others if label in self.labels else (*others, label), page=1)
 
     def shows(self, view: str) -> Selection:
         """This selection as a table or as a map."""
-        return replace(self, view=view)
+        return replace(self, view=view, page=1)
+
+    def at_page(self, page: int) -> Selection:
+        """This selection with other rows of the table."""
+        return replace(self, page=page)
 
     @property
     def shown_columns(self) -> tuple[Column, ...]:
@@ -177,6 +198,20 @@ class Selection:
         for node in nodes:
             groups.setdefault(node.measurement.host.labels.get(self.group, ""), []).append(node)
         return sorted(groups.items(), key=lambda item: (not item[0], item[0]))
+
+    def rows(self, groups: Sequence[tuple[str, list[Node]]]) -> tuple[Rows, list[tuple[str, list[Node]]]]:
+        """The part of `grouped` that is on this page; the last page where there are fewer."""
+        count = sum(len(members) for _, members in groups)
+        pages = max(1, -(-count // ROWS_A_PAGE))
+        page = min(self.page, pages)
+        start, end = (page - 1) * ROWS_A_PAGE, page * ROWS_A_PAGE
+        shown = []
+        so_far = 0
+        for value, members in groups:
+            if part := members[max(0, start - so_far) : max(0, end - so_far)]:
+                shown.append((value, part))
+            so_far += len(members)
+        return Rows(page, pages, start + 1, min(end, count)), shown
 
     def apply(self, nodes: Sequence[Node]) -> list[Node]:
         """The nodes that match, in order; those that don't tell the sorted value come last."""
@@ -215,3 +250,7 @@ def models_of(nodes: Iterable[Node]) -> list[str]:
 def label_names_of(nodes: Iterable[Node]) -> list[str]:
     """The names of the nodes' labels, in order."""
     return sorted({name for node in nodes for name in node.measurement.host.labels})
+
+
+def _page(text: str) -> int:
+    return max(1, int(text)) if text.isascii() and text.isdecimal() and len(text) < 6 else 1

@@ -40,17 +40,26 @@ class _Track:
 
     def __init__(self) -> None:
         self.steps: dict[int, tuple[float, int]] = {}
+        #: The letters of the steps before that one, until one of them changes.
+        self._before: tuple[int, str] = (0, "")
 
     def add(self, step: int, percent: float) -> None:
         total, count = self.steps.get(step, (0.0, 0))
         self.steps[step] = (total + percent, count + 1)
+        if step < self._before[0]:
+            self._before = (0, "")
         if len(self.steps) > STEPS + 1:
             for old in [known for known in self.steps if known <= step - STEPS]:
                 del self.steps[old]
 
     def letters(self, last: int) -> str:
-        found = (self.steps.get(step) for step in range(last - STEPS + 1, last + 1))
-        return "".join("-" if known is None else _letter(known[0] / known[1]) for known in found)
+        if self._before[0] != last:
+            self._before = last, "".join(map(self._letter, range(last - STEPS + 1, last)))
+        return self._before[1] + self._letter(last)
+
+    def _letter(self, step: int) -> str:
+        known = self.steps.get(step)
+        return "-" if known is None else _letter(known[0] / known[1])
 
 
 def _letter(percent: float) -> str:

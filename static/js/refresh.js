@@ -7,23 +7,29 @@
   let slept = 0;
   const now = () => performance.now() + slept;
   const refreshed = new WeakMap();
+  const shown = new WeakMap(); // block -> address and tag of what it shows, so that the server need not send it again
   let signedOut = null;
   const opened = now();
   const blocks = () => document.querySelectorAll("[data-block]");
 
   document.addEventListener("htmx:before:request", (event) => {
     const waits = signedOut !== null && now() - signedOut < 60_000;
-    if ((document.hidden || waits) && event.detail.ctx.sourceElement.matches("[data-block]")) event.preventDefault();
+    const { sourceElement, request } = event.detail.ctx;
+    if (!sourceElement.matches("[data-block]")) return;
+    if (document.hidden || waits) event.preventDefault();
+    const known = shown.get(sourceElement);
+    if (known?.address === request.action) request.headers["If-None-Match"] = known.tag;
   });
 
   document.addEventListener("htmx:after:request", (event) => {
-    const { sourceElement, response } = event.detail.ctx;
+    const { sourceElement, request, response } = event.detail.ctx;
     if (!sourceElement.matches("[data-block]")) return;
     // A proxy's login page is an answer, but not ours: every fragment of ours says so in a header.
     const ours = response.status < 400 && response.headers.has("X-Enginehouse-Fragment");
     signedOut = response.headers.has("X-Enginehouse-Signed-Out") ? now() : null;
     if (ours) {
       refreshed.set(sourceElement, now());
+      if (response.status === 200) shown.set(sourceElement, { address: request.action, tag: response.headers.get("ETag") ?? "" });
       watch();
     } else if (response.status < 400 && response.status !== 304) {
       event.preventDefault();

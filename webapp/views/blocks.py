@@ -18,6 +18,7 @@ from webapp.nodes import Fleet, Node
 from webapp.selection import COLUMNS, MEASURES, Selection, label_names_of, models_of
 from webapp.summary import cores_used, summarise
 from webapp.trends import Trend, Trends
+from webapp.views.rows import AGE, Kept, Rows
 
 #: Concerns that the cluster page lists; the rest are counted.
 MOST_CONCERNS = 8
@@ -46,8 +47,8 @@ class Cluster:
         self._alerts = alerts
         self._is_now = is_now
 
-    def context(self, selection: Selection) -> dict[str, Any]:
-        """The summary is of the whole fleet; the table shows what was selected."""
+    def context(self, selection: Selection, kept: Kept | None = None) -> dict[str, Any]:
+        """The summary is of the whole fleet; the table shows what was selected. `kept`: the rows of the rendering before."""
         nodes = self._fleet.nodes()
         now = self._wall()
         firing = self._alerts()
@@ -55,6 +56,13 @@ class Cluster:
         chosen = selection.apply(nodes)
         is_now = self._is_now()
         happened = self._events.recent() if is_now else []
+        groups = selection.grouped(chosen)
+        part, part_groups = selection.rows(groups)
+        alerting = Counter(alert.node for alert in firing)
+
+        def trend(node: Node) -> Trend:
+            return self._trends.of(node.name, now) if is_now else Trend("", "")
+
         return {
             "summary": summarise(nodes),
             "concerns": found[:MOST_CONCERNS],
@@ -62,10 +70,13 @@ class Cluster:
             "events": happened[:MOST_EVENTS],
             "more_events": len(happened) - MOST_EVENTS if len(happened) > MOST_EVENTS else 0,
             "nodes": chosen,
-            "groups": selection.grouped(chosen),
+            "groups": groups,
+            "part": part,
+            "part_groups": part_groups,
+            "sizes": {value: len(members) for value, members in groups},
+            "rows": Rows(kept or {}, selection, alerting, trend),
+            "age": AGE,
             "density": "names" if len(chosen) <= 150 else "cells" if len(chosen) <= 2_000 else "dots",
-            "alerting": Counter(alert.node for alert in firing),
-            "trend": lambda node: self._trends.of(node.name, now) if is_now else Trend("", ""),
             "selection": selection,
             "columns": selection.shown_columns,
             "all_columns": COLUMNS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from flask import Blueprint, Response, abort, redirect, render_template, url_for
+from flask import Blueprint, Response, abort, g, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 from htmx_flask import request
 
@@ -21,6 +21,9 @@ from webapp.nodes import Fleet, Node
 from webapp.numbers import numbers as numbers_of
 from webapp.selection import Selection
 from webapp.views import blocks, model_blocks
+from webapp.views.compression import Body, respond
+from webapp.views.rows import Kept
+from webapp.views.sharing import Rendering, Shared, share_seconds
 
 
 def blueprint(
@@ -31,12 +34,14 @@ def blueprint(
     residents: Callable[[str], Sequence[Instance]] = lambda node: (),
     queries: Queries | None = None,
     alerts: Callable[[], Sequence[Alert]] = tuple,
+    renderings: Shared[Kept] | None = None,
 ) -> Blueprint:
     """`wall`: the Unix time that is shown. `residents`: the instances on a node.
 
     `queries`: how charts are asked for, where not by our own names.
     """
     fragments = Blueprint("fragments", __name__, url_prefix="/fragments")
+    shared: Shared[Kept] = Shared() if renderings is None else renderings
 
     @fragments.before_request
     def lead_to_page() -> ResponseReturnValue | None:
@@ -56,8 +61,12 @@ def blueprint(
 
     @fragments.get("/cluster")
     def cluster() -> ResponseReturnValue:
-        selection = Selection.of(request.args.items(multi=True))
-        return render_template("fragments/cluster.html", **overview.context(selection))
+        def render(kept: Kept | None) -> tuple[Rendering, Kept]:
+            context = overview.context(Selection.of(request.args.items(multi=True)), kept)
+            html = render_template("fragments/cluster.html", **context)
+            return Rendering(Body.of(html), share_seconds(context["summary"].nodes)), context["rows"].kept
+
+        return respond(shared.get((request.script_root, request.query_string, g.caller.path), render))
 
     @fragments.get("/node/<name:name>")
     def node(name: str) -> ResponseReturnValue:

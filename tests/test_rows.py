@@ -1,0 +1,206 @@
+"""What a refresh costs, counted in renderings, bytes and requests: none of it depends on the machine."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import threading
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from flask import url_for
+from markupsafe import Markup
+
+from webapp.nodes import Node
+from webapp.selection import ROWS_A_PAGE, Selection
+from webapp.trends import Trend
+from webapp.views import rows as rows_module
+from webapp.views.compression import Body
+from webapp.views.rows import AGE, Kept, Rows
+from webapp.views.sharing import Rendering, Shared, share_seconds
+
+HTMX = {"HX-Request": "true"}
+
+
+def test_a_row_is_rendered_again_only_when_its_node_has_reported(app, client, registry, beat, clock, monkeypatch):
+    rendered: list[int] = []
+
+    class Counting(Rows):
+        def row(self, node, render):
+            found = super().row(node, render)
+            rendered.append(self.rendered)
+            return found
+
+    monkeypatch.setattr("webapp.views.blocks.Rows", Counting)
+    for number in range(5):
+        beat(f"cpu-{number}", agent=f"agent-{number}")
+    first = client.get("/fragments/cluster", headers=HTMX).text
+    assert rendered[-1] == 5
+    clock.advance(7)
+    beat("cpu-3", agent="agent-3")
+    second = client.get("/fragments/cluster", headers=HTMX).text
+    assert rendered[-1] == 1
+    assert re.findall(r"<time [^>]*>([^<]*)</time>", first) == ["0 s"] * 5
+    assert re.findall(r"<time [^>]*>([^<]*)</time>", second) == ["7 s", "7 s", "7 s", "0 s", "7 s"]
+    clock.advance(16)
+    assert client.get("/fragments/cluster", headers=HTMX).text.count('data-state="late"><i>') >= 4
+    assert rendered[-1] == 4  # their state has changed
+
+
+def test_a_row_whose_numbers_are_left_out_says_for_how_long_each_time(client, beat, clock):
+    beat()
+    clock.advance(61)
+    assert "not heard for 61 s" in client.get("/fragments/cluster", headers=HTMX).text
+    clock.advance(9)
+    assert "not heard for 70 s" in client.get("/fragments/cluster", headers=HTMX).text
+
+
+@pytest.mark.parametrize("name", ["cpu-07", 'a"b<c>', "a//b/", "é模型 💥", "%2F%00", "a?b#c&d=e", "\\n", "a\nb", "a;b,c~(d)"])
+def test_a_rows_links_are_what_flask_makes_of_them(app, name):
+    for address in ("/fragments/cluster", "/?embed=1&theme=dark", "/?at=2026-11-30T03:00Z"):
+        with app.test_request_context(address):
+            found = Rows({}, Selection(), Counter(), lambda node: Trend("", ""))
+            assert found.node_href(name) == url_for("pages.node", name=name)
+            wanted = url_for("pages.cluster", **Selection().with_label("rack", name).arguments)
+            assert [found.label_href("rack", name) for _ in range(2)] == [wanted] * 2
+
+
+def test_the_kept_rows_are_those_of_the_last_rendering(app, registry, beat):
+    beat("a", agent="1")
+    beat("b", agent="2")
+
+    def render(node: Node, trend: Trend, alerts: int):
+        return Markup("<tr>{} {}</tr>").format(node.name, AGE)
+
+    with app.test_request_context("/"):
+        first = Rows({}, Selection(), Counter(), lambda node: Trend("a", "b"))
+        assert [first.row(node, render) for node in registry.nodes()] == ["<tr>a 0 s</tr>", "<tr>b 0 s</tr>"]
+        registry.forget("b")
+        second = Rows(first.kept, Selection(), Counter(a=1), lambda node: Trend("a", "b"))
+        second.row(registry.nodes()[0], render)
+    assert second.rendered == 1  # an alert fires now
+    assert list(second.kept) == ["a"]
+
+
+def test_fifty_viewers_get_one_rendering():
+    shared: Shared[Kept] = Shared()
+    begun = threading.Barrier(50)
+    made: list[int] = []
+
+    def make(kept):
+        made.append(len(made))
+        return Rendering(Body.of(f"rendering {len(made)}"), 3600.0), {}
+
+    def view() -> None:
+        begun.wait()
+        assert shared.get("key", make).plain == b"rendering 1"
+
+    viewers = [threading.Thread(target=view) for _ in range(50)]
+    for viewer in viewers:
+        viewer.start()
+    for viewer in viewers:
+        viewer.join()
+    assert shared.made == len(made) == 1
+
+
+def test_what_is_shared_ends_with_its_time_and_belongs_to_its_key(clock):
+    shared: Shared[list[int]] = Shared(most=2, clock=clock)
+
+    def make(memory):
+        memory = [*(memory or []), 1]
+        return Rendering(Body.of(str(len(memory))), share_seconds(500)), memory
+
+    assert shared.get("a", make).plain == b"1"
+    clock.advance(0.4)
+    assert shared.get("a", make).plain == b"1"
+    clock.advance(0.2)
+    assert shared.get("a", make).plain == b"2"  # with what the first one left
+    assert shared.get("b", make).plain == b"1"
+    shared.get("c", make)
+    assert shared.get("a", make).plain == b"1"  # forgotten: there was room for two
+
+
+def test_small_fleets_are_rendered_for_each_request(client, beat):
+    beat(load={"cpu_percent": 11.0})
+    assert "11 %" in client.get("/fragments/cluster", headers=HTMX).text
+    beat(load={"cpu_percent": 77.0})
+    assert "77 %" in client.get("/fragments/cluster", headers=HTMX).text
+
+
+def test_a_long_table_has_pages_and_keeps_its_groups_whole_in_number(client, beat):
+    for number in range(ROWS_A_PAGE + 5):
+        beat(f"n-{number:03}", agent=str(number))
+    first, second = (client.get(f"/fragments/cluster?page={page}", headers=HTMX).text for page in (1, 2))
+    assert first.count("<tr id=") == ROWS_A_PAGE
+    assert second.count("<tr id=") == 5
+    assert "page=2" in first
+    assert 'rel="next"' not in second
+    assert f"{ROWS_A_PAGE + 1} to {ROWS_A_PAGE + 5} of {ROWS_A_PAGE + 5}" in second
+    assert client.get("/fragments/cluster?page=99", headers=HTMX).text.count("<tr id=") == 5
+    assert "page=" not in client.get("/fragments/cluster?page=2&sort=cpu", headers=HTMX).text.partition("</thead>")[0]
+
+
+def test_rows_of_groups_are_cut_at_the_page():
+    nodes = list(range(ROWS_A_PAGE + 20))
+    groups = [("a", nodes[:150]), ("b", nodes[150:])]
+    part, shown = Selection(page=2).rows(groups)  # type: ignore[arg-type]
+    assert part == (2, 2, ROWS_A_PAGE + 1, ROWS_A_PAGE + 20)
+    assert shown == [("b", nodes[ROWS_A_PAGE:])]
+    assert replace(Selection(), page=3).sorted_by("cpu").page == 1
+
+
+# Bytes
+
+
+def test_what_a_viewer_has_is_not_sent_again(client, beat):
+    beat()
+    first = client.get("/fragments/cluster", headers=HTMX)
+    again = client.get("/fragments/cluster", headers=HTMX | {"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.data) == (304, b"")
+    assert again.headers["X-Enginehouse-Fragment"] == "1"
+    beat(load={"cpu_percent": 1.0})
+    assert client.get("/fragments/cluster", headers=HTMX | {"If-None-Match": first.headers["ETag"]}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/fragments/node/cpu-07", "/fragments/charts/cpu-07", "/fragments/models"])
+def test_every_block_has_a_tag(client, beat, path):
+    beat()
+    first = client.get(path, headers=HTMX)
+    assert client.get(path, headers=HTMX | {"If-None-Match": first.headers["ETag"]}).status_code == 304
+
+
+@pytest.mark.parametrize("path", ["/", "/fragments/cluster", "/metrics", "/fragments/node/cpu-07"])
+@pytest.mark.parametrize(("accepts", "packed"), [("gzip", True), ("br, gzip;q=0.5", True), ("", False), ("gzip;q=0", False)])
+def test_text_is_packed_for_whoever_takes_it_so(client, beat, path, accepts, packed):
+    beat()
+    answer = client.get(path, headers=HTMX | {"Accept-Encoding": accepts})
+    assert "Accept-Encoding" in answer.headers["Vary"]
+    assert answer.headers.get("Content-Encoding") == ("gzip" if packed else None)
+    text = gzip.decompress(answer.data) if packed else answer.data
+    assert b"cpu-07" in text
+    assert int(answer.headers["Content-Length"]) == len(answer.data)
+
+
+def test_the_first_load_of_the_nodes_page_is_small_and_without_plotly(client, beat):
+    beat()
+    page = client.get("/").text
+    addresses = re.findall(r'(?:href|src)="(/static/[^"]+)"', page)
+    loaded = {address: client.get(address, headers={"Accept-Encoding": "gzip"}) for address in addresses}
+    assert all(answer.headers["Content-Encoding"] == "gzip" for answer in loaded.values())
+    assert all("immutable" in answer.headers["Cache-Control"] for answer in loaded.values())
+    assert sum(len(answer.data) for answer in loaded.values()) < 60_000
+    assert len(addresses) <= 16
+    assert not any("plotly" in address for address in addresses)
+
+
+def test_only_assets_that_pages_name_are_packed(client, beat):
+    beat()
+    client.get("/")
+    for address in ("/static/vendor/README.md?v=1", "/static/js/refresh.js?v=wrong", "/static/js/refresh.js"):
+        with client.get(address, headers={"Accept-Encoding": "gzip"}) as answer:
+            assert (answer.status_code, answer.headers.get("Content-Encoding")) == (200, None)
+
+
+def test_no_text_can_stand_for_the_age():
+    assert rows_module.AGE == "\x00"
