@@ -41,6 +41,7 @@ FOR_OTHERS = [
     *("is_running", "is_orphaned", "is_dead"),
     # asyncio and httptools
     *("connection_made", "connection_lost", "data_received", "eof_received", "pause_writing", "resume_writing", "on_*"),
+    "rendered",  # counted for tests/test_rows.py
     "redirect_request",  # urllib.request
 ]
 
