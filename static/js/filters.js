@@ -16,7 +16,7 @@
   };
 
   const apply = () => {
-    form.elements.page.value = ""; // other rows: from the first
+    if (form.elements.page) form.elements.page.value = ""; // other rows: from the first
     const query = new URLSearchParams();
     for (const [name, value] of new FormData(form)) if (value && value !== initial[name]) query.append(name, value);
     if (query.get("sort") && !query.has("order")) query.set("order", order.order.value);

@@ -52,8 +52,13 @@ def respond(body: Body) -> Response:
         response.headers["Content-Encoding"] = "gzip"
     response.vary.add("Accept-Encoding")
     response.set_etag(body.etag, weak=True)
-    response.make_conditional(request)
+    _answer_304_if_known(response)
     return response
+
+
+def _answer_304_if_known(response: Response) -> None:
+    response.make_conditional(request)
+    response.headers.pop("Date", None)  # the server dates its answers; two dates are none
 
 
 def compress(app: Flask) -> None:
@@ -70,7 +75,7 @@ def compress(app: Flask) -> None:
         body = response.get_data()
         if request.blueprint == "fragments" and "ETag" not in response.headers:
             response.set_etag(tag_of(body), weak=True)
-            response.make_conditional(request)
+            _answer_304_if_known(response)
             if response.status_code == 304:
                 return response
         if len(body) >= _SMALLEST and takes_gzip():
