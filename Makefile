@@ -54,7 +54,7 @@ dist: $(VENV)/.test ## wheel and sdist, in dist/
 	$(BIN)/python -m hatchling build
 
 clean: ## remove what was set up here
-	rm -rf $(VENV) $(VENV)-bench dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-bench dist build .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/.run: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(VENV) 2>/dev/null || { sh deploy/debian/packages.sh python3-venv && $(PYTHON) -m venv --clear $(VENV); }

@@ -273,6 +273,20 @@ def test_a_hidden_tab_asks_for_nothing_and_at_once_when_it_is_shown_again(page, 
         page.evaluate("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
 
 
+def test_a_laptop_that_slept_asks_at_once_and_tells_the_age(page, url, beat):
+    beat("cpu-07")
+    page.clock.install()
+    page.goto(url)
+    page.clock.run_for(2000)
+    page.route("**/fragments/**", lambda route: route.abort())
+    slept = "const real = Date.now; Date.now = () => real.call(Date) + 300000"  # the browser's own clock stood still
+    page.evaluate(slept)
+    with page.expect_request("**/fragments/cluster*"):
+        page.clock.run_for(1000)
+    page.clock.run_for(1000)
+    expect(page.locator("#cluster")).to_have_attribute("data-unrefreshed", re.compile("not refreshed for 5 min"))
+
+
 def test_one_timer_polls_however_often_the_block_was_swapped(page, url, beat):
     """T122: a burst of refreshes adds no timer"""
     beat("cpu-07")

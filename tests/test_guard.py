@@ -193,6 +193,11 @@ def test_a_token_for_one_node_reports_for_no_other(site, measurement):
     assert client.post("/v1/nodes/heartbeat", data=body).json["error"] == "unauthorized"
 
 
+def test_the_page_that_adds_a_node_says_that_a_token_is_asked_for(site):
+    assert "--token-file" not in site().get("/add").text
+    assert "--token-file" in site(agents=True).get("/add").text
+
+
 def test_health_tells_strangers_nothing_but_that_it_is_there(site, beat):
     beat("cpu-07")
     client = site(viewers=True)
@@ -468,3 +473,20 @@ def test_in_a_frame_nobody_is_sent_to_a_login_page(site):
     answer = site(viewers=True).get("/nodes/a?x=1", headers={"Sec-Fetch-Dest": "iframe"})
     assert answer.status_code == 401
     assert {"href": "/nodes/a", "target": "_blank", "rel": "noopener"} in Page(answer.text).all("a")
+
+
+def test_a_rendering_that_is_shared_carries_nobodys_link_and_leaves_nobody_in(site, beat):
+    """Large fleets are rendered once for all viewers: by embed link, by token and by nobody."""
+    for number in range(150):
+        beat(f"n{number}", agent=str(number))
+    client = site(viewers=True)
+    root = shared(client, "/").removesuffix("/")
+    by_link = client.get(root + "/fragments/cluster", headers=HTMX)
+    by_token = client.get("/fragments/cluster", headers=HTMX | bearer(VIEWER))
+    assert by_link.status_code == by_token.status_code == 200
+    assert all(a["href"].startswith(root + "/") for a in Page(by_link.text).all("a") if a["href"].startswith("/"))
+    assert "/shared/" not in by_token.text
+    assert client.get("/fragments/cluster", headers=HTMX).status_code == 401
+    assert (
+        client.get(shared(client, "/nodes/n1").removesuffix("/nodes/n1") + "/fragments/cluster", headers=HTMX).status_code == 403
+    )

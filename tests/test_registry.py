@@ -274,6 +274,7 @@ def test_a_short_pause_is_no_stop(clock, listening, listener, measurement):
     assert listener.node("n1").state == "stale"
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_names_leave_nothing_behind(clock, wall):
     """T86"""
     dropped: list[str] = []

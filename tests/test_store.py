@@ -187,6 +187,7 @@ def test_the_samples_of_a_forgotten_node_are_removed_a_few_with_each_commit(stor
     assert _count(store, "forgotten") == 0
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_names_that_came_and_went_leave_nothing_behind(store, clock):
     """T86: ids made for each run are never evicted."""
     for number in range(2_000):

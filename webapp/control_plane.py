@@ -64,6 +64,8 @@ class ControlPlane:
         self._fleet = WithInstances(self.registry, self._instances, socket.gethostname(), exposition.Lines)
         self._recorder = Recorder(self._fleet, self._heard, self._forget, without_agent)
         self.telemetry = _telemetry(self.store)
+        if connection is not None:
+            connection.server.observe = self.telemetry.queries.observe
         self.app = self._application(settings, connection, demo)
         self._closing = threading.Event()
         self._housekeeper = threading.Thread(target=self._run, name="housekeeping", daemon=True)

@@ -7,9 +7,11 @@ and believes only what is Prometheus' JSON.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any
 from urllib.parse import urlencode
 
@@ -50,6 +52,8 @@ class PrometheusServer:
             url=access.url, session=session, timeout=access.timeout, method="POST", retry=Retry(0, read=False)
         )
         session.bound()
+        #: Told of each query: its kind ("instant", "range"), and the seconds that it took, answered or not.
+        self.observe: Callable[[str, float], None] = lambda kind, seconds: None
         # Lets a server stop working on what nobody waits for any more.
         self._bound = {"timeout": f"{access.timeout:g}s"}
 
@@ -60,13 +64,23 @@ class PrometheusServer:
 
     def query(self, promql: str, at: float | None = None) -> Result:
         """The value of each series now, or at a Unix time. Raises HistoryUnavailable."""
-        time = {} if at is None else {"time": f"{at:.3f}"}
-        return self._result(self._connect.custom_query(promql, params={**self._bound, **time}))
+        when = {} if at is None else {"time": f"{at:.3f}"}
+        with self._timed("instant"):
+            return self._result(self._connect.custom_query(promql, params={**self._bound, **when}))
 
     def query_range(self, promql: str, range: Range) -> Result:
         """The values of each series on a grid of whole seconds. Raises HistoryUnavailable."""
         start, end = (datetime.fromtimestamp(time, UTC) for time in (range.start, range.end))
-        return self._result(self._connect.custom_query_range(promql, start, end, f"{range.step:g}", params=dict(self._bound)))
+        with self._timed("range"):
+            return self._result(self._connect.custom_query_range(promql, start, end, f"{range.step:g}", params=dict(self._bound)))
+
+    @contextmanager
+    def _timed(self, kind: str) -> Iterator[None]:
+        started = monotonic()
+        try:
+            yield
+        finally:
+            self.observe(kind, monotonic() - started)
 
     def query_all(self, terms: Iterable[tuple[str, str]], at: float | None = None) -> Result:
         """As `query`, for many marked expressions; see `promql.joined`."""

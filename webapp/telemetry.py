@@ -63,6 +63,7 @@ class Telemetry:
         self.refused: Counter[str] = Counter()
         self.closed: Counter[str] = Counter()
         self.durations = Durations("enginehouse_request_duration_seconds", "Time to answer a request.", "route")
+        self.queries = Durations("enginehouse_prometheus_query_duration_seconds", "Time that Prometheus took.", "kind")
         #: Seconds that the last scrape of /metrics took.
         self.scrape_s: float | None = None
         self._lock = threading.Lock()
@@ -71,6 +72,7 @@ class Telemetry:
             Counters("enginehouse_refused_requests_total", "Requests that were not let in.", "reason", self.refused),
             Counters("enginehouse_closed_connections_total", "Connections that were closed on a client.", "reason", self.closed),
             self.durations,
+            self.queries,
             Gauge("enginehouse_requests_running", "Requests being answered.", lambda: float(self._running)),
             Gauge("enginehouse_scrape_duration_seconds", "Time that the scrape before this one took.", lambda: self.scrape_s),
         ]

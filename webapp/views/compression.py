@@ -51,15 +51,14 @@ def respond(body: Body) -> Response:
     if takes_gzip():
         response.headers["Content-Encoding"] = "gzip"
     response.vary.add("Accept-Encoding")
-    _tag(response, body.etag)
+    response.set_etag(body.etag, weak=True)
+    _answer_304_if_known(response)
     return response
 
 
-def _tag(response: Response, etag: str) -> None:
-    """304 if the client has it."""
-    response.set_etag(etag, weak=True)
+def _answer_304_if_known(response: Response) -> None:
     response.make_conditional(request)
-    response.headers.pop("Date", None)  # the server writes it
+    response.headers.pop("Date", None)  # the server dates its answers; two dates are none
 
 
 def compress(app: Flask) -> None:
@@ -75,7 +74,8 @@ def compress(app: Flask) -> None:
             return response
         body = response.get_data()
         if request.blueprint == "fragments" and "ETag" not in response.headers:
-            _tag(response, tag_of(body))
+            response.set_etag(tag_of(body), weak=True)
+            _answer_304_if_known(response)
             if response.status_code == 304:
                 return response
         if len(body) >= _SMALLEST and takes_gzip():

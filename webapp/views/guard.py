@@ -128,7 +128,11 @@ def guard(app: Flask, access: Access, refusals: Counter[str]) -> None:
     def who() -> dict[str, object]:
         caller: Caller = g.get("caller", NOBODY)
         acts = caller.role == "admin" and not caller.path
-        return {"caller": caller, "form_token": (lambda: access.form_token(caller)) if acts else None}
+        return {
+            "caller": caller,
+            "asks_agents": access.agents is not None,
+            "form_token": (lambda: access.form_token(caller)) if acts else None,
+        }
 
 
 def admit_agents(access: Access) -> Callable[[WSGIEnvironment], str | None]:
