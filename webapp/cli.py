@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -140,9 +141,18 @@ def _answer(plane: ControlPlane, settings: SimpleNamespace, ready: Callable[[str
     )
     server = Server(plane.app, host, port, limits, tls=_tls(settings), closed=plane.telemetry.closed, at_once=is_heartbeat)
     plane.telemetry.add(Gauge("enginehouse_connections", "Open connections.", lambda: float(server.connections)))
+    _tune()
     ready(server.url + base_path(settings))
     server.run()
     return 0
+
+
+def _tune() -> None:
+    """Let heartbeats wait neither for pages nor for the collector of garbage (docs/decisions/0001)."""
+    # The loop gives the interpreter up at each read and write; a thread that renders keeps it for this long then.
+    sys.setswitchinterval(1e-4)
+    # Measurements come and go by the thousand and hold no cycles: looking through all of them takes half a second.
+    gc.set_threshold(10_000, 5, 500)
 
 
 def _tls(settings: SimpleNamespace) -> Tls | None:
