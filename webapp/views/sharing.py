@@ -47,8 +47,6 @@ class Shared(Generic[Memory]):
         self._clock = clock
         self._lock = threading.Lock()
         self._places: OrderedDict[object, _Place[Memory]] = OrderedDict()
-        #: How many were made.
-        self.made = 0
 
     def get(self, key: object, make: Callable[[Memory | None], tuple[Rendering, Memory]]) -> Body:
         """`make` gets what it handed over at its last call for this key, None at the first."""
@@ -61,5 +59,4 @@ class Shared(Generic[Memory]):
             if place.body is None or self._clock() >= place.until:
                 (place.body, share_s), place.memory = make(place.memory)
                 place.until = self._clock() + share_s
-                self.made += 1
             return place.body
