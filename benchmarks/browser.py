@@ -62,7 +62,7 @@ def _refreshes(browser: Browser, nodes: int, query: str) -> Row:
         session.send("Performance.enable")
         blocked, heaps = [], []
         for _ in range(REFRESHES):
-            fleet.report(0.5)
+            fleet.report(every=2)
             time.sleep(min(5.1, nodes / 1000 + 0.1))
             blocked.append(float(page.evaluate(_REFRESH)))
             session.send("HeapProfiler.collectGarbage")

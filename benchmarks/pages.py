@@ -42,11 +42,11 @@ class Fleet:
                 self.trends.add(measurement, self._began - 3600 + step * 120)
         self.report()
 
-    def report(self, share: float = 1.0) -> None:
-        """The first of the nodes report."""
+    def report(self, every: int = 1) -> None:
+        """Every so manieth of the nodes reports."""
         self._sequence += 1
         at = self._began + 10 * self._sequence
-        for number in range(int(self.nodes * share)):
+        for number in range(self._sequence % every, self.nodes, every):
             self.registry.accept(schema.read(heartbeat.write(demo.node(number, at, self._sequence))))
 
 
@@ -85,7 +85,7 @@ def cluster_ms(nodes: int, rounds: int = 7) -> tuple[float, float, int]:
     client.get("/fragments/cluster", headers=HTMX)
     changed, shared = [], []
     for _ in range(rounds):
-        fleet.report(0.5)
+        fleet.report(every=2)
         time.sleep(min(5.1, nodes / 1000 + 0.1))
         changed += timed(lambda: client.get("/fragments/cluster", headers=HTMX), 1, time.process_time)
         shared += timed(lambda: client.get("/fragments/cluster", headers=HTMX), 5, time.process_time)
@@ -104,6 +104,7 @@ def _cluster() -> list[Row]:
     first = client.get("/fragments/cluster", headers=HTMX)
     again = client.get("/fragments/cluster", headers=HTMX | {"If-None-Match": first.headers["ETag"]})
     with without_sharing():
+        _, client = site(fleet)
         naive = 1e3 * median(timed(lambda: client.get("/fragments/cluster", headers=HTMX), 5, time.process_time))
         naive_size = len(gzip.decompress(client.get("/fragments/cluster", headers=HTMX).data))
     peer = f"all rows for each viewer: {naive:.0f} ms, {naive_size / 1000:,.0f} kB"

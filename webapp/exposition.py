@@ -35,7 +35,7 @@ def escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _labels(labels: Labels) -> str:
+def _labels(labels: Iterable[tuple[str, str]]) -> str:
     return ",".join([f'{label}="{escaped(text)}"' for label, text in labels if text])
 
 
@@ -90,11 +90,15 @@ def render(measurement: Measurement, measured_at: float) -> tuple[str, ...]:
     node = f'{{node="{escaped(measurement.node)}"'
     for each, names, values_of, rows in _GROUPS:
         for item in getattr(measurement, each) if each else (measurement,):
-            own = _labels(tuple((label, str(value)) for label, field in names if (value := getattr(item, field)) is not None))
-            end = f",{own}}}" if own else "}"
+            end = "}"
+            if names:
+                own = _labels([(label, str(text)) for label, field in names if (text := getattr(item, field)) is not None])
+                end = f",{own}}}" if own else end
             for (place, name, fixed, ago), value in zip(rows, values_of(item)):
-                if value is not None:
-                    found[place] += f"{name}{node}{fixed}{end} {written(round(measured_at - value) if ago else value)}\n"
+                if value is None:
+                    continue
+                shown = written(round(measured_at - value)) if ago else str(value) if type(value) is int else written(value)
+                found[place] += f"{name}{node}{fixed}{end} {shown}\n"
     return tuple(found)
 
 

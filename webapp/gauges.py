@@ -76,14 +76,10 @@ def container_memory(measurement: Measurement) -> Gauge | None:
 
 def disk(disk: Disk) -> Gauge | None:
     """Used of what ordinary users may use, as df has it."""
-    if disk.available_bytes is None or disk.total_bytes is None:
+    used, available, total = _used(disk), disk.available_bytes, disk.total_bytes
+    if used is None or available is None or total is None:
         return None
-    used = disk.used_bytes if disk.used_bytes is not None else disk.total_bytes - disk.available_bytes
-    usable = used + disk.available_bytes
-    if usable <= 0:
-        return None
-    percent = 100 * used / usable
-    total, available = disk.total_bytes, disk.available_bytes
+    percent = _percent_used(disk)
 
     def words() -> tuple[str, str]:
         left = f"{formats.exact_bytes(available)} left of {formats.exact_bytes(total)}"
@@ -92,9 +88,23 @@ def disk(disk: Disk) -> Gauge | None:
     return Gauge(percent, words, 85, 95)
 
 
+def _used(disk: Disk) -> int | None:
+    """None where the share that is used can't be told."""
+    if disk.available_bytes is None or disk.total_bytes is None:
+        return None
+    used = disk.used_bytes if disk.used_bytes is not None else disk.total_bytes - disk.available_bytes
+    return used if used + disk.available_bytes > 0 else None
+
+
+def _percent_used(disk: Disk) -> float:
+    used = _used(disk)
+    return -1.0 if used is None else 100 * used / (used + (disk.available_bytes or 0))
+
+
 def fullest_disk(measurement: Measurement) -> tuple[Disk, Gauge] | None:
-    gauges = [(one, gauge) for one in measurement.disks if (gauge := disk(one)) is not None]
-    return max(gauges, key=lambda pair: pair[1].percent, default=None)
+    fullest = max(measurement.disks, key=_percent_used, default=None)
+    gauge = disk(fullest) if fullest else None
+    return (fullest, gauge) if fullest and gauge else None
 
 
 def gpu(gpu: Gpu) -> Gauge | None:
