@@ -16,14 +16,23 @@ from tests.browser import chromium
 from tests.programs import control_plane
 
 FOLDER = ROOT / "docs" / "screenshots"
+#: Pages that are shown at one width only; the others at each.
+ONCE = ("orphan", "router", "gpu-missing", "gpu-probe-failed", "placement", "embedded")
 #: {past} is a moment half an hour ago.
 PAGES = {
     "cluster": "/",
+    "map": "/?view=map&group=rack",
+    "orphan": "/nodes/cpu-07",
+    "router": "/nodes/cpu-09",
+    "gpu-missing": "/nodes/gpu-11",
+    "gpu-probe-failed": "/nodes/cpu-10",
     "node": "/nodes/cpu-01",
     "models": "/models",
     "model": "/models/llama-3.3-70b-instruct",
     "model-by-node": "/models/qwen3-32b?by=node",
     "past": "/nodes/cpu-01?at={past}",
+    "placement": "/placement?memory_gib=40&cores=8",
+    "embedded": "/?embed=1&columns=state,cpu,memory,queue",
     "add": "/add",
 }
 SIZES = {1440: 900, 768: 1024, 390: 844}
@@ -41,6 +50,8 @@ def main(wanted: list[str]) -> None:
                 context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
                 page = context.new_page()
                 for name in wanted:
+                    if name in ONCE and (width != 1440 or scheme != "light"):
+                        continue
                     page.goto(url + PAGES[name].format(past=past))
                     page.wait_for_timeout(1500)
                     page.screenshot(path=FOLDER / f"{name}-{width}-{scheme}.png")

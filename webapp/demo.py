@@ -192,6 +192,7 @@ def node(number: int, moment: float, sequence: int = 1) -> Measurement:
                 disk_total,
                 int(disk_total * (0.93 if number == 3 else 0.3 + 0.4 * dice.random())),
                 int(disk_total * (0.07 if number == 3 else 0.3)),
+                holds=", ".join(f"{model.name}.gguf" for model in served),
             ),
         ),
         networks=(Network("eno1", 2e6 + 6e7 * _wave(number + 900, moment), 1e6 + 2e7 * _wave(number + 901, moment), 1e10),),

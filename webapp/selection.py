@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -26,6 +27,15 @@ class Column:
     descending: bool = True
 
 
+def natural(name: str) -> str:
+    """A name as it is put in order: the numbers in it by their value.
+
+    >>> sorted(["cpu-100", "cpu-9", "CPU-10"], key=natural)
+    ['cpu-9', 'CPU-10', 'cpu-100']
+    """
+    return re.sub(r"[0-9]+", lambda digits: digits[0].zfill(20), name.casefold())
+
+
 def _disk(node: Node) -> float | None:
     fullest = gauges.fullest_disk(node.numbers) if node.numbers else None
     return fullest[1].percent if fullest else None
@@ -37,7 +47,7 @@ def _memory(node: Node) -> float | None:
 
 
 COLUMNS: tuple[Column, ...] = (
-    Column("name", "Node", lambda node: node.name.casefold(), descending=False),
+    Column("name", "Node", lambda node: natural(node.name), descending=False),
     Column("state", "State", lambda node: STATES.index(node.state)),
     Column("age", "Heard", lambda node: node.heard_s),
     Column("cpu", "CPU", lambda node: node.numbers.load.cpu_percent if node.numbers else None),
@@ -218,7 +228,7 @@ class Selection:
         column = _COLUMNS[self.sort]
         chosen = [node for node in nodes if self._matches(node)]
         told = [(value, node.name, node) for node in chosen if (value := column.value(node)) is not None]
-        told.sort(key=lambda item: item[1])
+        told.sort(key=lambda item: natural(item[1]))
         told.sort(key=lambda item: item[0], reverse=self.descending)  # stable: names stay in order among equals
         return [node for _, _, node in told] + [node for node in chosen if column.value(node) is None]
 

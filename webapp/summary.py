@@ -28,7 +28,7 @@ class Total:
         """Which nodes the sum is of: "11 of 12 nodes; 1 stale"."""
         if not self.left_out:
             return f"all {self.thing}s" if self.nodes != 1 else f"the one {self.thing}"
-        return f"{self.counted} of {self.nodes} {self.thing}{'s' if self.nodes != 1 else ''}; {self.left_out_note}"
+        return f"{self.counted:,} of {self.nodes:,} {self.thing}{'s' if self.nodes != 1 else ''}; {self.left_out_note}"
 
     @property
     def left_out_note(self) -> str:
