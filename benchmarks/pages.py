@@ -70,12 +70,17 @@ def without_sharing() -> Iterator[None]:
         def __init__(self, before: object, *more: object) -> None:
             super().__init__({}, *more)  # type: ignore[arg-type]
 
+    def never(nodes: int) -> float:
+        return 0.0
+
     kept = selection.ROWS_A_PAGE, blocks.Rows, fragments.share_seconds
-    selection.ROWS_A_PAGE, blocks.Rows, fragments.share_seconds = 10**6, Forgetful, lambda nodes: 0.0  # type: ignore[misc, assignment]
+    selection.ROWS_A_PAGE, blocks.Rows, fragments.share_seconds = 10**6, Forgetful, never  # type: ignore[misc]
+    blocks.share_seconds = never
     try:
         yield
     finally:
         selection.ROWS_A_PAGE, blocks.Rows, fragments.share_seconds = kept  # type: ignore[misc]
+        blocks.share_seconds = fragments.share_seconds
 
 
 def cluster_ms(nodes: int, rounds: int = 7) -> tuple[float, float, int]:

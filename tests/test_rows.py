@@ -18,7 +18,7 @@ from webapp.trends import Trend
 from webapp.views import rows as rows_module
 from webapp.views.compression import Body
 from webapp.views.rows import AGE, Kept, Rows
-from webapp.views.sharing import Rendering, Shared, share_seconds
+from webapp.views.sharing import Made, Shared, share_seconds
 
 HTMX = {"HX-Request": "true"}
 
@@ -91,13 +91,13 @@ def test_the_kept_rows_are_those_of_the_last_rendering(app, registry, beat):
 
 
 def test_fifty_viewers_get_one_rendering():
-    shared: Shared[Kept] = Shared()
+    shared: Shared[Body, Kept] = Shared()
     begun = threading.Barrier(50)
     made: list[int] = []
 
     def make(kept):
         made.append(len(made))
-        return Rendering(Body.of(f"rendering {len(made)}"), 3600.0), {}
+        return Made(Body.of(f"rendering {len(made)}"), 3600.0, {})
 
     def view() -> None:
         begun.wait()
@@ -112,11 +112,11 @@ def test_fifty_viewers_get_one_rendering():
 
 
 def test_what_is_shared_ends_with_its_time_and_belongs_to_its_key(clock):
-    shared: Shared[list[int]] = Shared(most=2, clock=clock)
+    shared: Shared[Body, list[int]] = Shared(most=2, clock=clock)
 
     def make(memory):
         memory = [*(memory or []), 1]
-        return Rendering(Body.of(str(len(memory))), share_seconds(500)), memory
+        return Made(Body.of(str(len(memory))), share_seconds(500), memory)
 
     assert shared.get("a", make).plain == b"1"
     clock.advance(0.4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from webapp import charts, concerns
 from webapp.alerts import Alert
@@ -16,15 +16,27 @@ from webapp.memory import segments
 from webapp.metrics import CHARTS, Chart, Metric, families
 from webapp.nodes import Fleet, Node
 from webapp.selection import COLUMNS, MEASURES, Selection, label_names_of, models_of
-from webapp.summary import cores_used, summarise
+from webapp.summary import Summary, cores_used, summarise
 from webapp.trends import Trend, Trends
 from webapp.views.rows import AGE, Kept, Rows
+from webapp.views.sharing import Made, Shared, share_seconds
 
 #: Concerns that the cluster page lists; the rest are counted.
 MOST_CONCERNS = 8
 
 #: Events of the last hour that it lists; the rest are counted.
 MOST_EVENTS = 12
+
+
+class _Whole(NamedTuple):
+    """The fleet, and what is told of all of it."""
+
+    nodes: Sequence[Node]
+    firing: Sequence[Alert]
+    summary: Summary
+    concerns: list[concerns.Concern]
+    models: list[str]
+    label_names: list[str]
 
 
 class Cluster:
@@ -46,25 +58,45 @@ class Cluster:
         self._wall = wall
         self._alerts = alerts
         self._is_now = is_now
+        self._shared: Shared[_Whole, None] = Shared(most=1)
+
+    def nodes(self) -> Sequence[Node]:
+        """The fleet that is shown; of a large one, up to some seconds old."""
+        return self._whole().nodes
+
+    def _whole(self) -> _Whole:
+        """What all selections have in common."""
+        if not self._is_now():
+            return self._made()
+
+        def make(nothing: None) -> Made[_Whole, None]:
+            whole = self._made()
+            return Made(whole, share_seconds(len(whole.nodes)), None)
+
+        return self._shared.get("now", make)
+
+    def _made(self) -> _Whole:
+        nodes = self._fleet.nodes()
+        firing = self._alerts()
+        return _Whole(nodes, firing, summarise(nodes), concerns.of(nodes, firing), models_of(nodes), label_names_of(nodes))
 
     def context(self, selection: Selection, kept: Kept | None = None) -> dict[str, Any]:
         """The summary is of the whole fleet; the table shows what was selected. `kept`: the rows of the rendering before."""
-        nodes = self._fleet.nodes()
+        whole = self._whole()
         now = self._wall()
-        firing = self._alerts()
-        found = concerns.of(nodes, firing)
-        chosen = selection.apply(nodes)
+        found = whole.concerns
+        chosen = selection.apply(whole.nodes)
         is_now = self._is_now()
         happened = self._events.recent() if is_now else []
         groups = selection.grouped(chosen)
         part, part_groups = selection.rows(groups)
-        alerting = Counter(alert.node for alert in firing)
+        alerting = Counter(alert.node for alert in whole.firing)
 
         def trend(node: Node) -> Trend:
             return self._trends.of(node.name, now) if is_now else Trend("", "")
 
         return {
-            "summary": summarise(nodes),
+            "summary": whole.summary,
             "concerns": found[:MOST_CONCERNS],
             "more_concerns": len(found) - MOST_CONCERNS if len(found) > MOST_CONCERNS else 0,
             "events": happened[:MOST_EVENTS],
@@ -81,8 +113,8 @@ class Cluster:
             "columns": selection.shown_columns,
             "all_columns": COLUMNS,
             "measures": MEASURES,
-            "models": models_of(nodes),
-            "label_names": label_names_of(nodes),
+            "models": whole.models,
+            "label_names": whole.label_names,
         }
 
 

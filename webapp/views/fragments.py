@@ -23,7 +23,7 @@ from webapp.selection import Selection
 from webapp.views import blocks, model_blocks
 from webapp.views.compression import Body, respond
 from webapp.views.rows import Kept
-from webapp.views.sharing import Rendering, Shared, share_seconds
+from webapp.views.sharing import Made, Shared, share_seconds
 
 
 def blueprint(
@@ -34,14 +34,14 @@ def blueprint(
     residents: Callable[[str], Sequence[Instance]] = lambda node: (),
     queries: Queries | None = None,
     alerts: Callable[[], Sequence[Alert]] = tuple,
-    renderings: Shared[Kept] | None = None,
 ) -> Blueprint:
     """`wall`: the Unix time that is shown. `residents`: the instances on a node.
 
     `queries`: how charts are asked for, where not by our own names.
     """
     fragments = Blueprint("fragments", __name__, url_prefix="/fragments")
-    shared: Shared[Kept] = Shared() if renderings is None else renderings
+    tables: Shared[Body, Kept] = Shared()
+    blocks_of_models: Shared[Body, None] = Shared()
 
     @fragments.before_request
     def lead_to_page() -> ResponseReturnValue | None:
@@ -61,12 +61,12 @@ def blueprint(
 
     @fragments.get("/cluster")
     def cluster() -> ResponseReturnValue:
-        def render(kept: Kept | None) -> tuple[Rendering, Kept]:
+        def render(kept: Kept | None) -> Made[Body, Kept]:
             context = overview.context(Selection.of(request.args.items(multi=True)), kept)
             html = render_template("fragments/cluster.html", **context)
-            return Rendering(Body.of(html), share_seconds(context["summary"].nodes)), context["rows"].kept
+            return Made(Body.of(html), share_seconds(context["summary"].nodes), context["rows"].kept)
 
-        return respond(shared.get((request.script_root, request.query_string, g.caller.path), render))
+        return respond(tables.get(_what_it_depends_on(), render))
 
     @fragments.get("/node/<name:name>")
     def node(name: str) -> ResponseReturnValue:
@@ -88,17 +88,26 @@ def blueprint(
 
     @fragments.get("/models")
     def models() -> ResponseReturnValue:
-        order = Order.of(request.args.items(multi=True))
-        return render_template("fragments/models.html", **model_blocks.index(fleet.nodes(), order))
+        def render(nothing: None) -> Made[Body, None]:
+            nodes = overview.nodes()
+            context = model_blocks.index(nodes, Order.of(request.args.items(multi=True)))
+            return Made(Body.of(render_template("fragments/models.html", **context)), share_seconds(len(nodes)), None)
+
+        return respond(blocks_of_models.get(_what_it_depends_on(), render))
 
     @fragments.get("/model/<name:name>")
     def model(name: str) -> ResponseReturnValue:
-        return render_template("fragments/model.html", **model_blocks.one(fleet.nodes(), name))
+        def render(nothing: None) -> Made[Body, None]:
+            nodes = overview.nodes()
+            html = render_template("fragments/model.html", **model_blocks.one(nodes, name))
+            return Made(Body.of(html), share_seconds(len(nodes)), None)
+
+        return respond(blocks_of_models.get(_what_it_depends_on(), render))
 
     @fragments.get("/model-charts/<name:name>")
     def model_charts(name: str) -> ResponseReturnValue:
         range, by = blocks.range_name(request.args), model_blocks.by_of(request.args)
-        found = model_of(fleet.nodes(), name)
+        found = model_of(overview.nodes(), name)
         return render_template("fragments/charts.html", **model_blocks.cards(history, found, range, by, wall()))
 
     @fragments.get("/numbers")
@@ -125,6 +134,11 @@ def blueprint(
 #: Fragments of a model's page, and those that say in their query what they are about.
 _OF_A_MODEL = ("fragments.model", "fragments.model_charts")
 _OF_A_CHART = ("fragments.numbers", "fragments.about")
+
+
+def _what_it_depends_on() -> tuple[object, ...]:
+    """Beside the fleet: the address with its root, since links are made from it, and the link by which it was opened."""
+    return request.script_root, request.path, request.query_string, g.caller.path
 
 
 def _page(endpoint: str, path: Mapping[str, str], query: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""One rendering for all who look at the same block."""
+"""What is made once for all who look at the same thing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
-from webapp.views.compression import Body
-
+Value = TypeVar("Value")
 Memory = TypeVar("Memory")
 
 
@@ -23,32 +22,33 @@ def share_seconds(nodes: int) -> float:
     return min(5.0, nodes / 1000) if nodes > 100 else 0.0
 
 
-class Rendering(NamedTuple):
-    """A block's HTML, and seconds for which others may get it too."""
+@dataclass(frozen=True)
+class Made(Generic[Value, Memory]):
+    """What was made, the seconds for which others may get it too, and what the next making is given."""
 
-    body: Body
+    value: Value
     share_s: float
+    memory: Memory
 
 
 @dataclass
-class _Place(Generic[Memory]):
-    memory: Memory | None = None
+class _Place(Generic[Value, Memory]):
+    made: Made[Value, Memory] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
-    body: Body | None = None
     until: float = 0.0
 
 
-class Shared(Generic[Memory]):
-    """Renderings by what they depend on. Who asks while one is made waits for it instead of making another."""
+class Shared(Generic[Value, Memory]):
+    """What is made for many, by what it depends on. Who asks while it is made waits instead of making it too."""
 
     def __init__(self, most: int = 64, clock: Callable[[], float] = time.monotonic) -> None:
-        """`most`: renderings kept; the one that was not asked for longest goes first."""
+        """`most`: values kept; the one that was not asked for longest goes first."""
         self._most = most
         self._clock = clock
         self._lock = threading.Lock()
-        self._places: OrderedDict[object, _Place[Memory]] = OrderedDict()
+        self._places: OrderedDict[object, _Place[Value, Memory]] = OrderedDict()
 
-    def get(self, key: object, make: Callable[[Memory | None], tuple[Rendering, Memory]]) -> Body:
+    def get(self, key: object, make: Callable[[Memory | None], Made[Value, Memory]]) -> Value:
         """`make` gets what it handed over at its last call for this key, None at the first."""
         with self._lock:
             place = self._places.setdefault(key, _Place())
@@ -56,7 +56,7 @@ class Shared(Generic[Memory]):
             while len(self._places) > self._most:
                 self._places.popitem(last=False)
         with place.lock:
-            if place.body is None or self._clock() >= place.until:
-                (place.body, share_s), place.memory = make(place.memory)
-                place.until = self._clock() + share_s
-            return place.body
+            if place.made is None or self._clock() >= place.until:
+                place.made = make(place.made.memory if place.made else None)
+                place.until = self._clock() + place.made.share_s
+            return place.made.value
