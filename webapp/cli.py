@@ -152,7 +152,7 @@ def _tune() -> None:
     # The loop gives the interpreter up at each read and write; a thread that renders keeps it for this long then.
     sys.setswitchinterval(1e-4)
     # Measurements come and go by the thousand and hold no cycles: looking through all of them takes half a second.
-    gc.set_threshold(10_000, 5, 500)
+    gc.set_threshold(2_000, 10, 1_000)
 
 
 def _tls(settings: SimpleNamespace) -> Tls | None:
