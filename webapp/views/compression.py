@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from flask import Flask, Response, request
 
-#: By measurement (docs/decisions/0005): pages shrink by another quarter from 4 to 6 and by a twentieth from 6 to 9, at twice the
+#: By measurement (docs/decisions/0009): pages shrink by another quarter from 4 to 6 and by a twentieth from 6 to 9, at twice the
 #: time. /metrics is large, hardly shrinks further after 1, and is scraped by whoever sits near.
 _LEVEL, _LEVEL_OF_METRICS = 6, 1
 
