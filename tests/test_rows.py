@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import re
 import threading
 from collections import Counter
 from dataclasses import replace
+from types import FrameType
 
 import pytest
 from flask import url_for
+from jinja2.runtime import Context
 from markupsafe import Markup
 
+from webapp.measurement import Measurement
 from webapp.nodes import Node
 from webapp.selection import ROWS_A_PAGE, Selection
 from webapp.trends import Trend
@@ -27,12 +31,12 @@ def test_a_row_is_rendered_again_only_when_its_node_has_reported(app, client, re
     rendered: list[str] = []
 
     class Counting(Rows):
-        def row(self, node, render):
+        def row(self, node, render, shown=()):
             def counted(node, *more):
                 rendered.append(node.name)
                 return render(node, *more)
 
-            return super().row(node, counted)
+            return super().row(node, counted, shown)
 
     monkeypatch.setattr("webapp.views.blocks.Rows", Counting)
     for number in range(5):
@@ -76,7 +80,7 @@ def test_the_kept_rows_are_those_of_the_last_rendering(app, registry, beat):
 
     rendered: list[str] = []
 
-    def render(node: Node, trend: Trend, alerts: int):
+    def render(node: Node, *more: object):
         rendered.append(node.name)
         return Markup("<tr>{} {}</tr>").format(node.name, AGE)
 
@@ -126,6 +130,27 @@ def test_what_is_shared_ends_with_its_time_and_belongs_to_its_key(clock):
     assert shared.get("b", make).plain == b"1"
     shared.get("c", make)
     assert shared.get("a", make).plain == b"1"  # forgotten: there was room for two
+
+
+def test_a_refresh_leaves_no_cycles_that_hold_the_fleet(client, beat):
+    """Else its memory is given back only when all measurements are looked through for garbage."""
+    beat()
+    paths = ("/fragments/cluster", "/fragments/cluster?view=map", "/fragments/models", "/fragments/node/cpu-07", "/metrics")
+    for path in paths:
+        client.get(path, headers=HTMX)
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        for path in paths:
+            client.get(path, headers=HTMX)
+        gc.collect()
+        kinds = {type(thing) for thing in gc.garbage}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not kinds & {Node, Measurement, Rows, Context, FrameType, Markup}
 
 
 def test_small_fleets_are_rendered_for_each_request(client, beat):

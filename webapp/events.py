@@ -92,9 +92,10 @@ class Events:
     def watch(self, nodes: Iterable[Node]) -> None:
         """Look which nodes fell silent since the last look."""
         now = self._wall()
+        silent = [node for node in nodes if node.state in ("stale", "gone")]
         with self._lock:
-            for node in nodes:
-                if node.state in ("stale", "gone") and node.name not in self._lost:
+            for node in silent:
+                if node.name not in self._lost:
                     self._lost.add(node.name)
                     if now - node.heard_at < KEEP_SECONDS:
                         self._events.append(Event(node.heard_at, "lost", node.name))

@@ -251,5 +251,7 @@ class RecentIdle:
 
     def keep_only(self, names: Sequence[str]) -> None:
         """Forget all other nodes."""
+        kept = set(names)
         with self._lock:
-            self._minutes = {name: self._minutes[name] for name in names if name in self._minutes}
+            for name in self._minutes.keys() - kept:
+                del self._minutes[name]

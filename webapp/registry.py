@@ -237,7 +237,10 @@ class Registry:
         """Drop the nodes that were silent for longer than the retention setting; their names."""
         now = self._clock()
         with self._lock:
-            names = [name for name, record in self._records.items() if self._silence(record, now) > self._forget_after]
+            records = list(self._records.values())
+        silent = [record for record in records if self._silence(record, now) > self._forget_after]
+        with self._lock:
+            names = [record.name for record in silent if self._records.get(record.name) is record]
             for name in names:
                 del self._records[name]
         for name in names:

@@ -18,7 +18,7 @@ from webapp.nodes import Fleet, Node
 from webapp.selection import COLUMNS, MEASURES, Selection, label_names_of, models_of
 from webapp.summary import Summary, cores_used, summarise
 from webapp.trends import Trend, Trends
-from webapp.views.rows import AGE, Kept, Rows
+from webapp.views.rows import Kept, Rows
 from webapp.views.sharing import Made, Shared, share_seconds
 
 #: Concerns that the cluster page lists; the rest are counted.
@@ -107,7 +107,6 @@ class Cluster:
             "part_groups": part_groups,
             "sizes": {value: len(members) for value, members in groups},
             "rows": Rows(kept or {}, selection, alerting, trend),
-            "age": AGE,
             "density": "names" if len(chosen) <= 150 else "cells" if len(chosen) <= 2_000 else "dots",
             "selection": selection,
             "columns": selection.shown_columns,

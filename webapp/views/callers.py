@@ -109,8 +109,11 @@ class Access:
         return None
 
     def _by_session(self, request: Request) -> Caller | None:
+        cookie = request.cookies.get(COOKIE)
+        if not cookie:
+            return None
         try:
-            role, digest, name, until = self._sessions.loads(request.cookies.get(COOKIE, ""))
+            role, digest, name, until = self._sessions.loads(cookie)
         except (BadData, ValueError, TypeError):
             return None
         if self.wall() > until:

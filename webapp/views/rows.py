@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flask import current_app, url_for
@@ -36,15 +36,15 @@ class Rows:
         #: The rows of this rendering, for the next one.
         self.kept: Kept = {}
 
-    def row(self, node: Node, render: Callable[[Node, Trend, int], Markup]) -> Markup:
-        """`render` writes AGE where the age belongs."""
+    def row(self, node: Node, render: Callable[..., Markup], shown: Sequence[str] = ()) -> Markup:
+        """`render` gets node, trend, number of alerts, `shown`, this, and AGE, which it writes where the age belongs."""
         trend, alerts = self._trend(node), self._alerting[node.name]
         conflict = node.conflict and (node.conflict.agent_id, node.conflict.source)
         version: _Version = (node.state, node.numbers is None, conflict, node.note, alerts, trend, node.measurement)
         known = self._before.get(node.name)
         # A node whose numbers are left out says on its row for how long: it is rendered each time.
         if known is None or node.numbers is None or known[0][-1] is not node.measurement or known[0] != version:
-            before, _, after = render(node, trend, alerts).partition(AGE)
+            before, _, after = render(node, trend, alerts, shown, self, AGE).partition(AGE)
             known = version, before, after
         self.kept[node.name] = known
         return known[1] + Markup(formats.duration(node.heard_s)) + known[2]  # noqa: S704 - digits and a unit
