@@ -17,6 +17,7 @@ from webapp.nodes import Node
 from webapp.registry import Registry
 from webapp.telemetry import Gauge, Telemetry
 from webapp.views.heartbeats import Heartbeats
+from webapp.views.sharing import in_turn
 
 
 class PackedAgent(NamedTuple):
@@ -71,10 +72,11 @@ def blueprint(
     def metrics() -> ResponseReturnValue:
         started = time.perf_counter()
         openmetrics = "application/openmetrics-text" in request.headers.get("Accept", "")
-        nodes = registry.nodes() if exposed is None else exposed()
-        shown = exposition.within(nodes, most_series)
-        left_out["now"] = len(nodes) - len(shown)
-        text = exposition.text(shown, telemetry.families, openmetrics=openmetrics)
+        with in_turn():
+            nodes = registry.nodes() if exposed is None else exposed()
+            shown = exposition.within(nodes, most_series)
+            left_out["now"] = len(nodes) - len(shown)
+            text = exposition.text(shown, telemetry.families, openmetrics=openmetrics)
         telemetry.scrape_s = time.perf_counter() - started
         return Response(text, content_type=exposition.OPENMETRICS if openmetrics else exposition.TEXT)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -57,6 +58,22 @@ class Shared(Generic[Value, Memory]):
                 self._places.popitem(last=False)
         with place.lock:
             if place.made is None or self._clock() >= place.until:
-                place.made = make(place.made.memory if place.made else None)
+                with in_turn():
+                    place.made = make(place.made.memory if place.made else None)
                 place.until = self._clock() + place.made.share_s
             return place.made.value
+
+
+@contextmanager
+def in_turn() -> Iterator[None]:
+    """One thread makes something at a time: two take as long for both, and leave heartbeats less. None waits for long."""
+    is_mine = _TURN.acquire(timeout=_LONGEST_TURN_SECONDS)
+    try:
+        yield
+    finally:
+        if is_mine:
+            _TURN.release()
+
+
+_TURN = threading.RLock()  # to make a table, what all tables have in common is made
+_LONGEST_TURN_SECONDS = 1.0
