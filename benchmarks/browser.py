@@ -71,11 +71,16 @@ def _refreshes(browser: Browser, nodes: int, query: str) -> Row:
     growth = median(heaps[-3:]) - median(heaps[2:5])
     return Row(
         f"{nodes:,} nodes in Chromium, {'map' if query else 'table'}: a refresh",
-        f"main thread blocked {median(blocked):.0f} ms, {max(blocked):.0f} ms at most;"
+        f"main thread blocked {_shown(median(blocked))}, {_shown(max(blocked))} at most;"
         f" heap {growth:+.2f} MB over {REFRESHES} refreshes",
         "< 100 ms, heap flat",
         median(blocked) < 100 and growth < 0.5,
     )
+
+
+def _shown(milliseconds: float) -> str:
+    """Browsers tell of tasks from 50 ms on."""
+    return f"{milliseconds:.0f} ms" if milliseconds else "< 50 ms"
 
 
 def _heap_mb(metrics: dict[str, list[dict[str, float]]]) -> float:
