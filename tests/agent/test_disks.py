@@ -155,7 +155,10 @@ def test_a_captured_machine_has_three_disks(captured):
 
 
 def test_the_data_sets_of_a_zfs_pool_share_its_room():
-    mounts = [Mount("30", "1", "0:30", "/", "/tank", "zfs", "tank"), Mount("31", "30", "0:31", "/", "/tank/models", "zfs", "tank/models")]
+    mounts = [
+        Mount("30", "1", "0:30", "/", "/tank", "zfs", "tank"),
+        Mount("31", "30", "0:31", "/", "/tank/models", "zfs", "tank/models"),
+    ]
     assert [mount.mount for mount in devices(mounts)] == ["/tank"]
 
 
