@@ -16,6 +16,7 @@ from tests.conftest import GIB
 from webapp.app import create_app
 from webapp.embedded import EmbeddedHistory
 from webapp.embedding import link
+from webapp.events import Events
 from webapp.history import HistoryUnavailable
 from webapp.measurement import Engine, Host
 from webapp.store import Store
@@ -180,6 +181,24 @@ def test_in_the_night_in_which_clocks_are_set_back_local_times_stay_in_line(brow
     assert shifts == [3_600_000] * 5
     expect(page.get_by_label("times in").locator("[value=local]")).to_have_text("local time, UTC+1")
     context.close()
+
+
+def test_a_name_that_turns_the_writing_around_turns_no_number(page, registry, history, wall, beat):
+    events = Events(time.time)
+    with served(create_app(registry, history, events=events, wall=wall)) as url:
+        beat("\u202eabc")
+        events.add(registry.node("\u202eabc").measurement, time.time() - 30)
+        page.goto(url)
+        places = """time => [0, 1].map((digit) => {
+            const range = document.createRange();
+            range.setStart(time.firstChild, digit);
+            range.setEnd(time.firstChild, digit + 1);
+            return range.getBoundingClientRect().left;
+        })"""
+        told = page.locator("#events summary time")
+        expect(told).to_have_text(re.compile("[0-9]{2} s ago"))
+        one, two = told.evaluate(places)
+        assert one < two
 
 
 def test_a_chart_that_was_hidden_takes_its_containers_size_when_it_is_shown(page, url, registry, store, wall, beat):
