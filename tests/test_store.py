@@ -241,6 +241,28 @@ def test_a_sample_from_a_clock_that_was_a_year_ahead_is_removed_in_its_turn(star
     assert min(times(store)) >= clock.wall - 6 * 3600
 
 
+@pytest.mark.parametrize("hours_off", [-8, 30])
+def test_a_machine_that_boots_with_a_wrong_clock_keeps_its_samples(start, clock, hours_off):
+    """Without a battery, or with local time in its clock: it is set right once the network is there."""
+    store = start()
+    for _ in range(30):
+        clock.advance(10)
+        store.record(measured(), clock.wall)
+        store.commit()
+    known = times(store)
+    store.close()
+    clock.wall += hours_off * 3600
+    clock.boottime = 20.0
+    store = start(boot="boot-2")
+    for _ in range(100):
+        clock.advance(2)
+        store.commit()
+    clock.wall -= hours_off * 3600
+    clock.advance(2)
+    store.commit()
+    assert times(store) == known
+
+
 def test_time_without_a_control_plane_is_told(start, clock):
     began = clock.wall
     store = start()
