@@ -98,7 +98,8 @@ def test_silence_is_known_exactly_after_a_restart_on_the_same_boot_whatever_the_
     assert start().nodes()[0].silent_s == 20
 
 
-def test_silence_is_told_by_the_wall_clock_after_a_reboot_and_is_never_negative(start, clock):
+def test_silence_is_told_by_the_wall_clock_after_a_reboot_and_by_none_that_was_set_back(start, clock):
+    """By such a clock a node would have been heard just now, and its old numbers would be shown."""
     store = start()
     store.record(measured(), clock.wall)
     store.close()
@@ -108,7 +109,7 @@ def test_silence_is_told_by_the_wall_clock_after_a_reboot_and_is_never_negative(
     assert store.nodes()[0].silent_s == 500
     store.close()
     clock.wall -= 9_000
-    assert start(boot="boot-3").nodes()[0].silent_s == 0
+    assert start(boot="boot-3").nodes()[0].silent_s > 60
 
 
 def test_the_heartbeat_that_carried_the_measurement_is_kept_as_it_came(start, clock):

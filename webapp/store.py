@@ -21,7 +21,7 @@ from webapp.archive import Archive, NodeRow
 from webapp.database import StoreUnusable
 from webapp.heartbeat import HeartbeatRefused
 from webapp.ledger import STOPPED_SECONDS, Ledger, Now
-from webapp.measurement import Measurement
+from webapp.measurement import FRESH_FOR_SECONDS, Measurement
 from webapp.samples import sample
 from webapp.waiting import Entry, Latest, Taken, Waiting
 
@@ -236,8 +236,10 @@ class Store:
         return found
 
     def _silence(self, row: NodeRow) -> float:
-        same_boot = row.boot and row.boot == self._boot
-        return max(0.0, self._boottime() - row.boottime if same_boot else self._clock() - row.heard_at)
+        if row.boot and row.boot == self._boot:
+            return max(0.0, self._boottime() - row.boottime)
+        silence = self._clock() - row.heard_at
+        return silence if silence >= 0 else FRESH_FOR_SECONDS + 1  # by a clock that is wrong: too long to be believed
 
     def unheard(self, start: float, end: float) -> list[tuple[float, float, str]]:
         """Start, end and reason of the times in the range of which nothing is kept. Raises sqlite3.Error."""
