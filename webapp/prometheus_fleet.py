@@ -91,7 +91,7 @@ class PrometheusFleet:
     def _told(self) -> Copy[Told] | HistoryUnavailable:
         now = self._clock()
         if self._at is None:
-            key, is_fresh = None, lambda told: now - told.at <= ASKED_EVERY_SECONDS
+            key, is_fresh = None, lambda told: abs(now - told.at) <= ASKED_EVERY_SECONDS  # our clock may be set back
         else:
             key, is_fresh = self._at, lambda told: True
         try:
