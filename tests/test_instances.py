@@ -31,6 +31,14 @@ def report(instances: Instances, timestamp_ms: object, *, cpu: float = 40.0, nam
     return instances.report({"instance_id": name, "snapshot": snapshot})
 
 
+def test_seconds_in_the_place_of_milliseconds_are_not_fresh(instances, wall):
+    """T65"""
+    instances.register({**ENGINE, "instance_id": "a"})
+    for timestamp, is_shown in ((wall.now * 1000, True), (wall.now, False), (round(wall.now), False)):
+        report(instances, timestamp)
+        assert bool(instances.get("a").resources) is is_shown
+
+
 def test_an_instance_lives_up_to_its_ttl_and_not_a_tenth_longer(instances, clock):
     """T79"""
     instances.register({**ENGINE, "instance_id": "a"})
