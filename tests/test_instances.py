@@ -229,6 +229,8 @@ def test_capabilities_are_those_of_the_program_that_registers_now(instances):
         ({}, "host"),
         ({"host": "h"}, "port"),
         ({"host": "", "port": 1}, "host"),
+        ({"host": "..", "port": 1}, "host"),
+        ({"host": "\u200b", "port": 1}, "host"),
         ({"host": "h", "port": 0}, "port"),
         ({"host": "h", "port": True}, "port"),
         ({"host": "h", "port": 70000}, "port"),
