@@ -16,9 +16,9 @@ from benchmarks.programs import beat_request, control_plane, loaded, requests
 from benchmarks.report import Row, median, timed
 from benchmarks.scrapes import small
 from webapp import exposition, heartbeat
+from webapp.fleet.registry import Registry
 from webapp.heartbeat import Reading
-from webapp.registry import Registry
-from webapp.store import Store
+from webapp.storage.store import Store
 
 SIZES = (100, 1000, 10_000)
 

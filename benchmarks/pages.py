@@ -16,11 +16,11 @@ from flask.testing import FlaskClient
 from benchmarks.report import Row, median, timed
 from webapp import demo, exposition, heartbeat, schema
 from webapp.app import create_app
-from webapp.embedded import EmbeddedHistory
+from webapp.fleet.registry import Registry
 from webapp.history import Answer, History
-from webapp.registry import Registry
-from webapp.store import Store
-from webapp.trends import Trends
+from webapp.history.embedded import EmbeddedHistory
+from webapp.overview.trends import Trends
+from webapp.storage.store import Store
 
 HTMX = {"HX-Request": "true", "Accept-Encoding": "gzip"}
 
@@ -63,7 +63,7 @@ def site(fleet: Fleet, history: History | None = None) -> tuple[Flask, FlaskClie
 @contextmanager
 def without_sharing() -> Iterator[None]:
     """Every row for every viewer, as a template would by itself."""
-    from webapp import selection
+    from webapp.overview import selection
     from webapp.views import blocks, fragments, rows
 
     class Forgetful(rows.Rows):

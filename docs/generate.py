@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from webapp import records
 from webapp.api import ROUTES, Route
 from webapp.config import COMMANDS, SETTINGS
 from webapp.metrics import CHARTS, HEARTBEAT_AGE, METRICS, UP, Metric
+from webapp.overview import records
 
 ROOT = Path(__file__).parent.parent
 
@@ -89,7 +89,7 @@ _FIELDS = {"node": records.NODE_FIELDS, "engine": records.ENGINE_FIELDS, "model"
 
 
 def http_api_page() -> str:
-    """A section a route, from `webapp/api.py`; a table of fields a record, from `webapp/records.py`."""
+    """A section a route, from `webapp/api.py`; a table of fields a record, from `webapp/overview/records.py`."""
     routes = "\n".join(_route(route) for route in ROUTES)
     fields = "\n".join(
         f"## A{'n' if name == 'engine' else ''} {name}\n\n| field | unit | what |\n|---|---|---|\n"
@@ -99,7 +99,7 @@ def http_api_page() -> str:
     )
     return f"""# HTTP API
 
-Printed from `webapp/api.py` and `webapp/records.py`; `make docs` renews it. The API only reads, tells the same truth as the pages, and answers
+Printed from `webapp/api.py` and `webapp/overview/records.py`; `make docs` renews it. The API only reads, tells the same truth as the pages, and answers
 strict JSON in UTF-8:
 
 - What is not known is absent, never 0; in `values` it is null. Numbers of a measurement over a minute old are left out like on the pages;

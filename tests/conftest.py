@@ -17,11 +17,11 @@ from jinja2.bccache import Bucket, BytecodeCache
 from webapp import exposition, heartbeat
 from webapp.access import TokenFile
 from webapp.app import create_app
+from webapp.fleet.registry import Registry
 from webapp.heartbeat import Reading
 from webapp.history import Answer, History, Range
 from webapp.measurement import Agent, Disk, Engine, Load, Measurement, Requests
 from webapp.metrics import Metric
-from webapp.registry import Registry
 
 GIB = 2**30
 

@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser import chromium, served
 from tests.conftest import GIB
 from webapp.app import create_app
-from webapp.embedded import EmbeddedHistory
+from webapp.history.embedded import EmbeddedHistory
 from webapp.measurement import Disk, Engine, Gpu, Host, Network, Pressure, Process
-from webapp.store import Store
+from webapp.storage.store import Store
 
 pytestmark = pytest.mark.browser
 

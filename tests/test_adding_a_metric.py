@@ -19,16 +19,17 @@ PAGE = (ROOT / "docs" / "adding-a-metric.md").read_text("utf-8")
 #: Runs in the copy: a node whose kernel says 4096 kB, from its /proc to /metrics, the history and the chart.
 WITNESS = """
 import time
-from webapp import charts, exposition, heartbeat
+from webapp import exposition, heartbeat
+from webapp.charts.figure import figure
 from webapp.agent import memory
 from webapp.agent.proc import parse_meminfo
-from webapp.embedded import EmbeddedHistory
+from webapp.history.embedded import EmbeddedHistory
 from webapp.heartbeat import Reading
 from webapp.history import Range
 from webapp.measurement import Load, Measurement
 from webapp.metrics import CHARTS, families
-from webapp.registry import Registry
-from webapp.store import Store
+from webapp.fleet.registry import Registry
+from webapp.storage.store import Store
 
 read = memory.measure(parse_meminfo(b"MemTotal: 9000 kB\\nDirty: 4096 kB\\n"))
 sent = Measurement("a", load=Load(age_s=0.0, interval_s=10.0, **read))
@@ -44,7 +45,7 @@ store.fill((arrived, start + 10 * step) for step in range(4))
 rows = [row for name in chart.families for row in families()[name]]
 answer = EmbeddedHistory(store).series(rows, Range(start, start + 30, 10.0), node="a")
 print("history", [value for series in answer.series for value in series.values])
-print("chart", charts.figure(chart, answer))
+print("chart", figure(chart, answer))
 """
 
 

@@ -14,11 +14,11 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser import Watched, chromium, refresh, served
 from tests.conftest import GIB
 from webapp.app import create_app
-from webapp.embedded import EmbeddedHistory
 from webapp.embedding import link
 from webapp.history import HistoryUnavailable
+from webapp.history.embedded import EmbeddedHistory
 from webapp.measurement import Engine, Host
-from webapp.store import Store
+from webapp.storage.store import Store
 from webapp.views.callers import Access
 
 pytestmark = pytest.mark.browser

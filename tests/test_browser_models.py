@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser import Watched, chromium, refresh, served
 from tests.conftest import GIB
 from webapp.app import create_app
-from webapp.embedded import EmbeddedHistory
+from webapp.history.embedded import EmbeddedHistory
+from webapp.history.past import StoredPast, written
 from webapp.measurement import Engine, Host
-from webapp.past import StoredPast, written
-from webapp.store import Store
+from webapp.storage.store import Store
 
 pytestmark = pytest.mark.browser
 

@@ -15,10 +15,10 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from tests.test_heartbeat import measurements
 from webapp import exposition, heartbeat
 from webapp.exposition import Counters
+from webapp.fleet.registry import Registry
 from webapp.heartbeat import Reading
 from webapp.measurement import Measurement
 from webapp.metrics import METRICS
-from webapp.registry import Registry
 
 GOLDEN = Path(__file__).parent / "golden" / "metrics.txt"
 

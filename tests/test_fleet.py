@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from webapp import exposition
-from webapp.fleet import NO_AGENT, Recorder, WithInstances
-from webapp.instances import Instances
+from webapp.fleet.instances import Instances
+from webapp.fleet.joined import NO_AGENT, Recorder, WithInstances
 from webapp.measurement import Gpu, Host
-from webapp.summary import summarise
+from webapp.overview.summary import summarise
 
 SNAPSHOT = {
     "devices": {

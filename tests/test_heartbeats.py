@@ -9,7 +9,7 @@ import pytest
 
 from tests.test_serving import connect, get
 from webapp import heartbeat
-from webapp.serving import Limits, Server
+from webapp.server.serving import Limits, Server
 from webapp.views.heartbeats import PATH, is_heartbeat
 
 #: A browser's header for what its reader typed: Flask's guard lets it pass, the shortcut leaves it to Flask.

@@ -8,8 +8,8 @@ import pytest
 
 from tests.test_pages import Page
 from webapp.measurement import Engine, Requests
-from webapp.model_order import Order
-from webapp.models import everything, kv_gauge, memory_gauge, model, models
+from webapp.overview.model_order import Order
+from webapp.overview.models import everything, kv_gauge, memory_gauge, model, models
 
 
 def engine(id: str, name: str | None = "m", **more) -> Engine:
@@ -130,10 +130,10 @@ def test_a_chip_leads_to_its_model_and_no_model_leads_nowhere(client, beat):
 
 
 def test_charts_of_a_model_are_summed_or_a_line_a_node():
-    from webapp.charts import figure
+    from webapp.charts.figure import figure
+    from webapp.charts.palette import colour, colour_index
     from webapp.history import Answer, Range, Series
     from webapp.metrics import families
-    from webapp.palette import colour, colour_index
     from webapp.views.model_blocks import charts_of
 
     metric = families()["llmgw_shard_cpu_cores"][0]

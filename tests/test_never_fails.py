@@ -23,14 +23,14 @@ from webapp import exposition
 from webapp.access import AccessUnusable, TokenFile
 from webapp.app import create_app
 from webapp.config import COMMANDS, settings_of
-from webapp.embedded import EmbeddedHistory
 from webapp.embedding import EmbedLinks, LinkRefused
+from webapp.fleet.notes import Notes
+from webapp.fleet.registry import Registry
+from webapp.history.embedded import EmbeddedHistory
 from webapp.logs import plain
-from webapp.notes import Notes
-from webapp.registry import Registry
-from webapp.selection import Selection
+from webapp.overview.selection import Selection
 from webapp.settings import SettingError, add_flags, resolve
-from webapp.store import Store
+from webapp.storage.store import Store
 from webapp.views.callers import COOKIE, NOBODY, Access
 from webapp.views.forwarding import prefix
 

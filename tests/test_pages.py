@@ -366,7 +366,7 @@ def test_a_name_conflict_is_shown_on_row_and_page(client, beat):
 
 
 def test_the_memory_bar_adds_up_to_the_total(client, beat, registry):
-    from webapp.memory import segments
+    from webapp.overview.memory import segments
 
     beat("n1")
     assert sum(segment.bytes for segment in segments(registry.node("n1").measurement)) == 256 * GIB

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webapp.measurement import Engine, Host, Requests
-from webapp.selection import COLUMNS, Selection
+from webapp.overview.selection import COLUMNS, Selection
 
 
 def selected(query: str) -> Selection:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp import concerns, formats
+from webapp import formats
 from webapp.measurement import Disk, Engine
-from webapp.summary import summarise
+from webapp.overview import concerns
+from webapp.overview.summary import summarise
 
 
 def test_a_total_says_which_nodes_it_is_of(registry, clock, beat):

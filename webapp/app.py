@@ -10,23 +10,25 @@ from pathlib import Path
 from flask import Flask
 from htmx_flask import Htmx
 
-from webapp import __version__, exposition, formats, gauges, heartbeat, models, numbers, placement
-from webapp.alerts import Alert
-from webapp.events import Events
-from webapp.explanations import Queries
-from webapp.fleet import WithInstances
+from webapp import __version__, exposition, formats, heartbeat
+from webapp.charts import numbers
+from webapp.charts.explanations import Queries
+from webapp.charts.palette import colour_index, on_dark
+from webapp.fleet.instance import Instance
+from webapp.fleet.instances import Instances
+from webapp.fleet.joined import WithInstances
+from webapp.fleet.nodes import Fleet, Node
+from webapp.fleet.registry import Registry
 from webapp.history import History
-from webapp.instance import Instance
-from webapp.instances import Instances
+from webapp.history.past import Past
 from webapp.metrics import Labels
-from webapp.nodes import Fleet, Node
-from webapp.palette import colour_index, on_dark
-from webapp.past import Past
-from webapp.registry import Registry
-from webapp.selection import Selection
-from webapp.summary import by_model, load_per_core, waiting
+from webapp.overview import gauges, models, placement
+from webapp.overview.events import Events
+from webapp.overview.selection import Selection
+from webapp.overview.summary import by_model, load_per_core, waiting
+from webapp.overview.trends import Trends
+from webapp.prometheus.alerts import Alert
 from webapp.telemetry import Telemetry
-from webapp.trends import Trends
 from webapp.views import (
     admin,
     api,

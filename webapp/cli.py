@@ -17,10 +17,10 @@ from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
 from webapp.control_plane import ControlPlane
 from webapp.embedding import EmbedLinks, link
-from webapp.managed_prometheus import CannotManage, ManagedPrometheus
-from webapp.serving import CannotListen, Limits, Server, Tls
+from webapp.prometheus.managed import CannotManage, ManagedPrometheus
+from webapp.server.serving import CannotListen, Limits, Server, Tls
 from webapp.settings import SettingError, add_flags, resolve
-from webapp.store import StoreUnusable
+from webapp.storage.store import StoreUnusable
 from webapp.telemetry import Gauge
 from webapp.views.heartbeats import is_heartbeat
 from webapp.views.rules import base_path, secret_file

@@ -12,23 +12,23 @@ from flask import Flask
 
 from webapp import exposition, heartbeat
 from webapp.app import create_app
-from webapp.connection import Connection, connect
-from webapp.embedded import EmbeddedHistory
-from webapp.events import Events
-from webapp.fleet import NO_AGENT, Recorder, WithInstances
+from webapp.fleet.instances import Instances
+from webapp.fleet.joined import NO_AGENT, Recorder, WithInstances
+from webapp.fleet.listening import TICK_SECONDS, Listening
+from webapp.fleet.notes import Notes
+from webapp.fleet.registry import Registry, boottime
 from webapp.history import History
-from webapp.instances import Instances
-from webapp.listening import TICK_SECONDS, Listening
-from webapp.managed_prometheus import SCRAPE_SECONDS, ManagedPrometheus
+from webapp.history.embedded import EmbeddedHistory
+from webapp.history.past import FurtherBack, Past, StoredPast
 from webapp.measurement import Measurement
-from webapp.notes import Notes
-from webapp.past import FurtherBack, Past, StoredPast
-from webapp.placement import RecentIdle
-from webapp.registry import Registry, boottime
+from webapp.overview.events import Events
+from webapp.overview.placement import RecentIdle
+from webapp.overview.trends import Trends
+from webapp.prometheus.connection import Connection, connect
+from webapp.prometheus.managed import SCRAPE_SECONDS, ManagedPrometheus
 from webapp.settings import SettingError
-from webapp.store import Store
+from webapp.storage.store import Store
 from webapp.telemetry import Gauge, Telemetry
-from webapp.trends import Trends
 from webapp.views import rules
 
 #: Seconds between two looks for what fell silent, is to be kept or is to be forgotten.

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from webapp import __version__, heartbeat
+from webapp.fleet.registry import Registry
 from webapp.measurement import Agent, Disk, Engine, Gpu, Host, Load, Measurement, Network, Pressure, Process, Requests
-from webapp.registry import Registry
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, overload
 
+from webapp.fleet.nodes import Node
 from webapp.measurement import Measurement
 from webapp.metrics import HEARTBEAT_AGE, UP, Contact, Labels, families
-from webapp.nodes import Node
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"

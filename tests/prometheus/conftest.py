@@ -12,8 +12,8 @@ import requests
 from tests.history_contract import Recording, record
 from tests.prometheus.promlab import prometheus, victoria_metrics
 from webapp.exposition import render, text
+from webapp.fleet.registry import Registry
 from webapp.heartbeat import Reading
-from webapp.registry import Registry
 
 SCRAPE_SECONDS = 15.0
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from webapp.copies import Copies, Copy, NotYet, Renewal
 from webapp.history import HistoryUnavailable
-from webapp.promanswer import QueryRefused
+from webapp.prometheus.answers import QueryRefused
+from webapp.prometheus.copies import Copies, Copy, NotYet, Renewal
 
 
 class Clock:

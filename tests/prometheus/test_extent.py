@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.history_contract import BUSY, ENDED, LATE, SILENT, Recording, aligned, rows
-from webapp.extent import extent
-from webapp.promapi import PrometheusServer
-from webapp.prometheus import PrometheusHistory
-from webapp.promhttp import access
+from webapp.history.extent import extent
+from webapp.prometheus.history import PrometheusHistory
+from webapp.prometheus.queries import PrometheusServer
+from webapp.prometheus.session import access
 
 pytestmark = pytest.mark.slow
 

@@ -12,14 +12,14 @@ import requests
 
 from tests.prometheus.promlab import Exposition, http_server, wait_for
 from webapp.config import settings_of
-from webapp.connection import connect
 from webapp.control_plane import ControlPlane
-from webapp.estate import Estate
-from webapp.managed_prometheus import CannotManage, ManagedPrometheus
-from webapp.promapi import PrometheusServer
-from webapp.promhttp import access
+from webapp.prometheus.connection import connect
+from webapp.prometheus.estate import Estate
+from webapp.prometheus.managed import CannotManage, ManagedPrometheus
+from webapp.prometheus.queries import PrometheusServer
+from webapp.prometheus.session import access
+from webapp.prometheus.vocabulary import Heartbeats
 from webapp.settings import SettingError, resolve
-from webapp.vocabulary import Heartbeats
 
 
 def settings(command: str = "serve", **given: Any) -> SimpleNamespace:

@@ -17,9 +17,9 @@ import pytest
 
 from tests.prometheus.promlab import Reply, free_port, http_server
 from webapp.history import HistoryUnavailable, Range
-from webapp.promanswer import QueryRefused
-from webapp.promapi import PrometheusServer
-from webapp.promhttp import Access, PrometheusSession, access
+from webapp.prometheus.answers import QueryRefused
+from webapp.prometheus.queries import PrometheusServer
+from webapp.prometheus.session import Access, PrometheusSession, access
 
 JSON = {"Content-Type": "application/json"}
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -189,7 +189,7 @@ def test_a_closed_connection_is_named(ask: Any) -> None:
 
 
 def test_an_endless_answer_is_cut_off(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.promhttp.LARGEST_ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr("webapp.prometheus.session.LARGEST_ANSWER_BYTES", 1 << 20)
     _, error = ask((200, {**JSON, "Content-Encoding": "gzip"}, gzip.compress(b" " * (32 << 20))))
     assert str(error).endswith("answered with more than 1 MiB")
     _, error = ask((200, JSON, b" " * (2 << 20)))

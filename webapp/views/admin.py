@@ -8,7 +8,7 @@ from typing import Protocol
 from flask import Blueprint, abort, g, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
-from webapp.notes import LONGEST_NOTE
+from webapp.fleet.notes import LONGEST_NOTE
 
 log = logging.getLogger(__name__)
 

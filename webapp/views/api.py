@@ -12,20 +12,21 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, abort, request, url_for
 from flask.typing import ResponseReturnValue
 
-from webapp import charts, records
 from webapp.api import ROUTES, BadParameter, limits
-from webapp.drawing import moment
+from webapp.charts.drawing import moment
+from webapp.charts.lines import lines
+from webapp.charts.numbers import table
+from webapp.fleet.nodes import Node
 from webapp.heartbeat import to_mapping
 from webapp.history import RANGES, Answer, History, HistoryUnavailable, Series, named, recent
-from webapp.lines import lines
-from webapp.model_order import Order
-from webapp.models import Placed, everything, models
-from webapp.nodes import Node
-from webapp.records import ENGINE_FIELDS, MODEL_FIELDS, NODE_FIELDS
-from webapp.samples import seven_digits
-from webapp.selection import Selection
-from webapp.spreadsheet import csv_text
-from webapp.summary import summarise
+from webapp.overview import records
+from webapp.overview.model_order import Order
+from webapp.overview.models import Placed, everything, models
+from webapp.overview.records import ENGINE_FIELDS, MODEL_FIELDS, NODE_FIELDS
+from webapp.overview.selection import Selection
+from webapp.overview.spreadsheet import csv_text
+from webapp.overview.summary import summarise
+from webapp.storage.samples import seven_digits
 from webapp.views import blocks, model_blocks
 from webapp.views.moment import AsOf
 
@@ -78,8 +79,8 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
         except HistoryUnavailable as error:
             return _json({"ok": False, "error": "history_unavailable", "message": str(error)}, 503)
         if _wants_csv():
-            table = _columns(answer) if "metric" in request.args else charts.numbers(wanted, answer)
-            return _csv(f"{wanted.key}-{name or model}", table[0], [[_told(value) for value in row] for row in table[1]])
+            head, rows = _columns(answer) if "metric" in request.args else table(wanted, answer)
+            return _csv(f"{wanted.key}-{name or model}", head, [[_told(value) for value in row] for row in rows])
         body = {"at": moment(fleet.now()), **_answer(answer)}
         if "metric" not in request.args:
             drawn = lines(wanted, answer)

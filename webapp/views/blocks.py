@@ -6,18 +6,19 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from webapp import charts, concerns
-from webapp.alerts import Alert
-from webapp.events import Events
-from webapp.extent import extent
+from webapp.charts.figure import figure
+from webapp.fleet.instance import Instance
+from webapp.fleet.nodes import Fleet, Node
 from webapp.history import Answer, History, HistoryUnavailable, named, recent
-from webapp.instance import Instance
-from webapp.memory import segments
+from webapp.history.extent import extent
 from webapp.metrics import CHARTS, Chart, Metric, families
-from webapp.nodes import Fleet, Node
-from webapp.selection import COLUMNS, MEASURES, Selection, label_names_of, models_of
-from webapp.summary import Summary, cores_used, summarise
-from webapp.trends import Trend, Trends
+from webapp.overview import concerns
+from webapp.overview.events import Events
+from webapp.overview.memory import segments
+from webapp.overview.selection import COLUMNS, MEASURES, Selection, label_names_of, models_of
+from webapp.overview.summary import Summary, cores_used, summarise
+from webapp.overview.trends import Trend, Trends
+from webapp.prometheus.alerts import Alert
 from webapp.views.rows import Kept, Rows
 from webapp.views.sharing import Made, Shared, share_seconds
 
@@ -180,7 +181,7 @@ def cards(
 def _figure(chart: Chart, answer: Answer) -> dict[str, Any] | None:
     """None where there is nothing to draw."""
     drawn = any(series.metric.name in chart.metrics and any(v is not None for v in series.values) for series in answer.series)
-    return charts.figure(chart, answer) if drawn else None
+    return figure(chart, answer) if drawn else None
 
 
 def metrics_of(wanted: Sequence[Chart]) -> list[Metric]:

@@ -9,17 +9,17 @@ from flask import Blueprint, Response, abort, g, redirect, render_template, url_
 from flask.typing import ResponseReturnValue
 from htmx_flask import request
 
-from webapp.alerts import Alert
 from webapp.api import BadParameter
-from webapp.explanations import OurNames, Queries, explain
+from webapp.charts.explanations import OurNames, Queries, explain
+from webapp.charts.numbers import numbers as numbers_of
+from webapp.fleet.instance import Instance
+from webapp.fleet.nodes import Fleet, Node
 from webapp.history import History, HistoryUnavailable, recent
-from webapp.instance import Instance
 from webapp.metrics import CHARTS
-from webapp.model_order import Order
-from webapp.models import model as model_of
-from webapp.nodes import Fleet, Node
-from webapp.numbers import numbers as numbers_of
-from webapp.selection import Selection
+from webapp.overview.model_order import Order
+from webapp.overview.models import model as model_of
+from webapp.overview.selection import Selection
+from webapp.prometheus.alerts import Alert
 from webapp.views import blocks, model_blocks
 from webapp.views.compression import Body, respond
 from webapp.views.rows import Kept

@@ -11,10 +11,10 @@ from flask.typing import ResponseReturnValue
 from htmx_flask import request
 
 from webapp.addresses import url
-from webapp.fleet import WithInstances
-from webapp.instance import Instance
-from webapp.instances import Instances
-from webapp.resource import numbers
+from webapp.fleet.instance import Instance
+from webapp.fleet.instances import Instances
+from webapp.fleet.joined import WithInstances
+from webapp.fleet.resource import numbers
 
 
 def blueprint(instances: Instances, fleet: WithInstances, notices: Callable[[], list[str]]) -> Blueprint:

@@ -14,13 +14,13 @@ from typing import Any
 from flask import Blueprint, jsonify, request
 from flask.typing import ResponseReturnValue
 
-from webapp.descriptions import BadRequest
 from webapp.fields import Rejection
+from webapp.fleet.descriptions import BadRequest
+from webapp.fleet.instance import Instance
+from webapp.fleet.instances import CapabilitiesWanted, Instances, InstancesFull, UnknownInstance
+from webapp.fleet.pool import NULL_SEMANTICS, pool_resource
+from webapp.fleet.resource import normalised
 from webapp.heartbeat import HeartbeatRefused, parse_object
-from webapp.instance import Instance
-from webapp.instances import CapabilitiesWanted, Instances, InstancesFull, UnknownInstance
-from webapp.pool import NULL_SEMANTICS, pool_resource
-from webapp.resource import normalised
 from webapp.views.bodies import BodyTooLarge, body
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from webapp.api import BadParameter
+from webapp.fleet.nodes import Node
 from webapp.history import History
 from webapp.metrics import CHARTS, Chart, families
-from webapp.model_order import COLUMNS, Order
-from webapp.models import Model, everything, model, models
-from webapp.nodes import Node
+from webapp.overview.model_order import COLUMNS, Order
+from webapp.overview.models import Model, everything, model, models
 from webapp.views import blocks
 
 #: Label that names a line of a model's chart -> what the page calls it. All lines are one without a label.

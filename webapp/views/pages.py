@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from webapp.alerts import Alert
+from webapp.fleet.instance import Instance
+from webapp.fleet.nodes import Fleet
 from webapp.history import RANGES
-from webapp.instance import Instance
-from webapp.model_order import Order
-from webapp.nodes import Fleet
-from webapp.selection import Selection
+from webapp.overview.model_order import Order
+from webapp.overview.selection import Selection
+from webapp.prometheus.alerts import Alert
 from webapp.views import blocks, model_blocks
 from webapp.views.machines import packed_agent
 

@@ -9,9 +9,9 @@ from typing import Any
 from flask import Blueprint, jsonify, render_template, request
 from flask.typing import ResponseReturnValue
 
-from webapp.nodes import Fleet
-from webapp.placement import GIB, BadQuestion, Candidate, Wanted
-from webapp.selection import models_of
+from webapp.fleet.nodes import Fleet
+from webapp.overview.placement import GIB, BadQuestion, Candidate, Wanted
+from webapp.overview.selection import models_of
 
 Rank = Callable[[Wanted], Sequence[Candidate]]
 

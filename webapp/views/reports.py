@@ -9,7 +9,7 @@ from flask import Blueprint, Response, abort, current_app, render_template, requ
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 
-from webapp import report
+from webapp.charts import report
 from webapp.history import History
 from webapp.views import blocks
 from webapp.views.api import file_name
