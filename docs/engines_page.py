@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from webapp.agent.engine_kinds import KINDS, EngineKind
-from webapp.agent.engine_metric_names import ENGINE_METRIC_NAMES, UNASKED, EngineNames, Sum
+from webapp.agent.engines.kinds import KINDS, EngineKind
+from webapp.agent.engines.metric_names import ENGINE_METRIC_NAMES, UNASKED, EngineNames, Sum
 
 
 def engines_page() -> str:
@@ -13,7 +13,7 @@ def engines_page() -> str:
     silent = "\n".join(f"- `{kind}`: {why}." for kind, why in UNASKED.items())
     return f"""# Engines
 
-Printed from `webapp/agent/engine_kinds.py` and `webapp/agent/engine_metric_names.py`; `make docs` renews it.
+Printed from `webapp/agent/engines/kinds.py` and `webapp/agent/engines/metric_names.py`; `make docs` renews it.
 
 ## What is found by itself
 

@@ -21,8 +21,8 @@ WITNESS = """
 import time
 from webapp import exposition, heartbeat
 from webapp.charts.figure import figure
-from webapp.agent import memory
-from webapp.agent.proc import parse_meminfo
+from webapp.agent.machine import memory
+from webapp.agent.machine.proc import parse_meminfo
 from webapp.history.embedded import EmbeddedHistory
 from webapp.heartbeat import Reading
 from webapp.history import Range
@@ -86,7 +86,7 @@ def run(folder: Path, *arguments: str) -> str:
 
 
 def test_three_files_are_touched():
-    assert sorted(changes()) == ["webapp/agent/memory.py", "webapp/measurement.py", "webapp/metrics.py"]
+    assert sorted(changes()) == ["webapp/agent/machine/memory.py", "webapp/measurement.py", "webapp/metrics.py"]
 
 
 def test_the_number_reaches_metrics_history_and_chart(copy):

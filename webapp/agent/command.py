@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from webapp import logs
-from webapp.agent.cgroup import limits
 from webapp.agent.clock import Clock
-from webapp.agent.declared import declared
-from webapp.agent.disks import Disks
-from webapp.agent.engine_metrics import EngineMetrics
-from webapp.agent.gpu import Gpus
+from webapp.agent.engines.declared import declared
+from webapp.agent.engines.metrics import EngineMetrics
+from webapp.agent.engines.stat_files import allow_more_files
 from webapp.agent.identity import agent_id
 from webapp.agent.install import install
 from webapp.agent.loop import LONGEST_INTERVAL_S, SHORTEST_INTERVAL_S, Heartbeats, Reporter, report_forever, report_once
-from webapp.agent.network import Networks
-from webapp.agent.pressure import Pressures
+from webapp.agent.machine.cgroup import limits
+from webapp.agent.machine.disks import Disks
+from webapp.agent.machine.gpu import Gpus
+from webapp.agent.machine.network import Networks
+from webapp.agent.machine.pressure import Pressures
 from webapp.agent.sampler import Sampler, Sensors
 from webapp.agent.sender import Sender
-from webapp.agent.stat_files import allow_more_files
 from webapp.config import COMMANDS, settings_of
 from webapp.heartbeat import LONGEST_NAME
 from webapp.settings import SettingError, add_flags, resolve, shown

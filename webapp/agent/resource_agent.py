@@ -17,11 +17,11 @@ from types import SimpleNamespace
 from webapp.addresses import is_loopback, url
 from webapp.agent import arguments, http_server, stopping
 from webapp.agent.clock import Clock
-from webapp.agent.declared import declared
-from webapp.agent.engine_metrics import EngineMetrics
-from webapp.agent.gpu import Gpus
+from webapp.agent.engines.declared import declared
+from webapp.agent.engines.metrics import EngineMetrics
 from webapp.agent.http_server import Answer, answer
-from webapp.agent.network import Networks
+from webapp.agent.machine.gpu import Gpus
+from webapp.agent.machine.network import Networks
 from webapp.agent.resource_snapshot import GpuWindows, to_mapping
 from webapp.agent.resources import Resources
 from webapp.agent.sampler import Sample, Sampler, Sensors

@@ -1,6 +1,6 @@
 """Queries to a Prometheus-compatible server, and their answers as plain series.
 
-prometheus-api-client speaks the two calls; the session under it (`promhttp`) sends forms, ends in time,
+prometheus-api-client speaks the two calls; the session under it (`session`) sends forms, ends in time,
 and believes only what is Prometheus' JSON.
 """
 

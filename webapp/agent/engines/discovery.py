@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from webapp.agent.clock import Clock
-from webapp.agent.command_line import Recognised
-from webapp.agent.command_lines import CommandLines
-from webapp.agent.declared import Declared
-from webapp.agent.engine_kinds import kind_named
-from webapp.agent.leaders import Leaders
-from webapp.agent.pidstat import Stat
-from webapp.agent.processes import Scan
+from webapp.agent.engines.command_line import Recognised
+from webapp.agent.engines.command_lines import CommandLines
+from webapp.agent.engines.declared import Declared
+from webapp.agent.engines.kinds import kind_named
+from webapp.agent.engines.leaders import Leaders
+from webapp.agent.engines.pidstat import Stat
+from webapp.agent.engines.processes import Scan
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from webapp.agent.proc import MISREAD, ProcError, whole
+from webapp.agent.machine.proc import MISREAD, ProcError, whole
 
 #: The process was forked and has not called exec since (PF_FORKNOEXEC in linux/sched.h).
 _FORKED_ONLY = 0x40

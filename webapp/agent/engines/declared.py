@@ -3,7 +3,7 @@
 [[engine]]
 id = "llama-8b-0"         # stays the same whatever happens to the process
 model = "llama-3.1-8b"
-kind = "vllm"             # a row of engine_kinds; else told by the command line
+kind = "vllm"             # a row of kinds; else told by the command line
 port = 8000
 command = "serve .*llama" # or pid, pidfile, unit, container; else whoever listens on port
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from webapp.agent.engine_kinds import KINDS
+from webapp.agent.engines.kinds import KINDS
 from webapp.settings import SettingError, shown
 
 _WAYS = ("pid", "pidfile", "command", "unit", "container")

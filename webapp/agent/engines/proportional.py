@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from webapp.agent.clock import Clock
-from webapp.agent.pidstat import parse_smaps_rollup
-from webapp.agent.proc import read
+from webapp.agent.engines.pidstat import parse_smaps_rollup
+from webapp.agent.machine.proc import read
 
 #: Seconds between two rounds, at least; and how many times its own duration a round is apart from the next.
 _PAUSE_S = 30.0

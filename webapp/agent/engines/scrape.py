@@ -8,8 +8,8 @@ import socket
 import time
 from typing import Any
 
-from webapp.agent.engine_exposition import Page
-from webapp.agent.engine_metric_names import Endpoint, EngineNames
+from webapp.agent.engines.exposition import Page
+from webapp.agent.engines.metric_names import Endpoint, EngineNames
 from webapp.fields import printable, shown
 
 HOST = "127.0.0.1"

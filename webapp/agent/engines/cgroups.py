@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from webapp.agent.container_names import container_id, container_name
-from webapp.agent.pidstat import parse_cgroup
-from webapp.agent.proc import read, read_or_empty, whole
+from webapp.agent.engines.container_names import container_id, container_name
+from webapp.agent.engines.pidstat import parse_cgroup
+from webapp.agent.machine.proc import read, read_or_empty, whole
 
 #: Controller in /proc/<pid>/cgroup -> where its tree may be mounted below /sys/fs/cgroup.
 _TREES = {

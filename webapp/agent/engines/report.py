@@ -8,21 +8,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from webapp.agent import usage
 from webapp.agent.clock import Clock
-from webapp.agent.cpu import Busy
-from webapp.agent.declared import Declared
-from webapp.agent.engine_cgroup import Cgroup, Cgroups
-from webapp.agent.engine_metrics import EngineMetrics
-from webapp.agent.engines import Engines, Tracked
-from webapp.agent.gpu import GpuReading
+from webapp.agent.engines import usage
+from webapp.agent.engines.cgroups import Cgroup, Cgroups
+from webapp.agent.engines.declared import Declared
+from webapp.agent.engines.discovery import Engines, Tracked
+from webapp.agent.engines.membership import Claim, Membership
+from webapp.agent.engines.metrics import EngineMetrics
+from webapp.agent.engines.own_cgroups import OwnCgroups
+from webapp.agent.engines.pidstat import Resident, Stat, parse_status
+from webapp.agent.engines.processes import Scan
+from webapp.agent.engines.proportional import Proportional
 from webapp.agent.lines import one_line
-from webapp.agent.membership import Claim, Membership
-from webapp.agent.own_cgroups import OwnCgroups
-from webapp.agent.pidstat import Resident, Stat, parse_status
-from webapp.agent.proc import read_or_empty
-from webapp.agent.processes import Scan
-from webapp.agent.proportional import Proportional
+from webapp.agent.machine.cpu import Busy
+from webapp.agent.machine.gpu import GpuReading
+from webapp.agent.machine.proc import read_or_empty
 from webapp.measurement import Engine, Process
 
 log = logging.getLogger("enginehouse.agent")

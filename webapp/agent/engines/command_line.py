@@ -1,4 +1,4 @@
-"""What a command line tells of the engine that it starts, by the table in `engine_kinds`."""
+"""What a command line tells of the engine that it starts, by the table in `kinds`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from webapp.agent.engine_kinds import KINDS, EngineKind, kind_named
+from webapp.agent.engines.kinds import KINDS, EngineKind, kind_named
 
 _BY_FIRST_WORD: dict[str, list[tuple[tuple[str, ...], EngineKind]]] = {}
 for _kind in KINDS:

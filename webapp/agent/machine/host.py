@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from webapp.agent.proc import parse_cpu_model, parse_uptime, read_or_empty
+from webapp.agent.machine.proc import parse_cpu_model, parse_uptime, read_or_empty
 from webapp.measurement import Host
 
 

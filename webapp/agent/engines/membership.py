@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from webapp.agent.pidstat import Stat
+from webapp.agent.engines.pidstat import Stat
 
 
 @dataclass(frozen=True)

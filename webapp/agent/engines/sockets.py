@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from webapp.agent.proc import read_or_empty
+from webapp.agent.machine.proc import read_or_empty
 
 _LISTEN = b"0A"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from webapp.agent.proc import whole
+from webapp.agent.machine.proc import whole
 
 
 def measure(meminfo: Mapping[str, int], arc_bytes: int | None = None) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from webapp.agent.proc import CpuTimes
+from webapp.agent.machine.proc import CpuTimes
 
 
 class Busy(NamedTuple):

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from webapp.agent.clock import Clock
+from webapp.agent.machine.proc import read_or_empty
 from webapp.agent.patience import Patience
-from webapp.agent.proc import read_or_empty
 from webapp.measurement import Disk
 
 #: Mount points and types that node_exporter leaves out by default, and memory that only looks like a disk.

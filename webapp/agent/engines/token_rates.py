@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from webapp.agent.engine_exposition import Values
+from webapp.agent.engines.exposition import Values
 from webapp.measurement import FRESH_FOR_SECONDS
 
 #: So many earlier counts are kept.

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Callable
 
-from webapp.agent.engine_exposition import Page, fullest, total
-from webapp.agent.engine_metric_names import ENGINE_METRIC_NAMES, UNASKED, Endpoint, EngineNames
-from webapp.agent.engine_scrape import ScrapeFailed, scrape
-from webapp.agent.engine_token_rates import TokenRates
+from webapp.agent.engines.exposition import Page, fullest, total
+from webapp.agent.engines.metric_names import ENGINE_METRIC_NAMES, UNASKED, Endpoint, EngineNames
+from webapp.agent.engines.scrape import ScrapeFailed, scrape
+from webapp.agent.engines.token_rates import TokenRates
 from webapp.measurement import FRESH_FOR_SECONDS, Engine, Requests
 
 #: An engine that has not answered in full by then is given up until the next round. Long, because a busy engine is

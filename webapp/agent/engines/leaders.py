@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from webapp.agent.command_line import Recognised
-from webapp.agent.declared import Declared
-from webapp.agent.pidstat import Stat
-from webapp.agent.proc import read_or_empty
-from webapp.agent.processes import Scan
-from webapp.agent.sockets import holders, listeners
+from webapp.agent.engines.command_line import Recognised
+from webapp.agent.engines.declared import Declared
+from webapp.agent.engines.pidstat import Stat
+from webapp.agent.engines.processes import Scan
+from webapp.agent.engines.sockets import holders, listeners
+from webapp.agent.machine.proc import read_or_empty
 
 #: Seconds between two looks at all open descriptors, or all cgroups, for one engine that was not found there.
 _LOOK_AGAIN_S = 30.0

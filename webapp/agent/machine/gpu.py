@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable
 
-from webapp.agent import gpu_amd
-from webapp.agent.gpu_nvidia import Nvidia, Seen
+from webapp.agent.machine import gpu_amd
+from webapp.agent.machine.gpu_nvidia import Nvidia, Seen
 from webapp.measurement import Gpu
 
 #: A look older than this is unknown.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from webapp.agent.lines import one_line
-from webapp.agent.proc import read_or_empty
+from webapp.agent.machine.proc import read_or_empty
 
 _DOCKER = Path("docker") / "containers"
 _PODMAN = Path("containers") / "storage" / "overlay-containers" / "containers.json"

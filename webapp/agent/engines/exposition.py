@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Optional
 
-from webapp.agent.engine_metric_names import PREFIXES, EngineNames, Series, Sum
+from webapp.agent.engines.metric_names import PREFIXES, EngineNames, Series, Sum
 
 Labels = tuple[tuple[str, str], ...]
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from webapp.agent.pidstat import Stat
-from webapp.agent.processes import Scan
+from webapp.agent.engines.pidstat import Stat
+from webapp.agent.engines.processes import Scan
 
 
 class Interval(NamedTuple):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from webapp.agent.engine_cgroup import Cgroup, Cgroups, cpu_seconds, members
-from webapp.agent.engines import Tracked
+from webapp.agent.engines.cgroups import Cgroup, Cgroups, cpu_seconds, members
+from webapp.agent.engines.discovery import Tracked
 
 #: Seconds after which a leader's cgroup is read again: a process may be moved.
 _READ_AGAIN_S = 60.0

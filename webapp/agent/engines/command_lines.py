@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from webapp.agent.clock import Clock
-from webapp.agent.command_line import Recognised, recognise
-from webapp.agent.declared import Declared
-from webapp.agent.engine_kinds import EngineKind, titled
+from webapp.agent.engines.command_line import Recognised, recognise
+from webapp.agent.engines.declared import Declared
+from webapp.agent.engines.kinds import EngineKind, titled
+from webapp.agent.engines.pidstat import Stat, parse_cmdline, parse_environ
+from webapp.agent.machine.proc import read_or_empty
 from webapp.agent.patience import Patience
-from webapp.agent.pidstat import Stat, parse_cmdline, parse_environ
-from webapp.agent.proc import read_or_empty
 
 
 class CommandLines:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from webapp.agent.pidstat import Stat, parse_stat
-from webapp.agent.proc import ProcError
-from webapp.agent.stat_files import StatFiles
+from webapp.agent.engines.pidstat import Stat, parse_stat
+from webapp.agent.engines.stat_files import StatFiles
+from webapp.agent.machine.proc import ProcError
 
 
 class Scan(NamedTuple):
