@@ -25,6 +25,9 @@ from webapp.metrics import Metric
 
 GIB = 2**30
 
+#: What htmx says of itself.
+HTMX = {"HX-Request": "true"}
+
 #: No test is about how long it takes. `make fuzz` sets HYPOTHESIS_PROFILE=fuzz, `make check` quick.
 settings.register_profile("usual", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=10)

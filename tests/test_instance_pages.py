@@ -7,12 +7,12 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.conftest import HTMX
 from tests.test_instance_api import METADATA, SNAPSHOT
 from tests.test_pages import Page
 from webapp.app import create_app
 from webapp.fleet.instances import Instances
 
-HTMX = {"HX-Request": "true"}
 HOSTILE = ['"><script>alert(1)</script>', "<img src=x onerror=alert(1)>", "javascript:alert(1)", "n\t1\r", "a//b?c#d%2e", "💥 é"]
 
 

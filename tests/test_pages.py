@@ -9,14 +9,13 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.conftest import GIB
+from tests.conftest import GIB, HTMX
 from webapp.app import create_app
 from webapp.history import HistoryUnavailable
 from webapp.measurement import Disk, Engine, Host, Requests
 from webapp.views.audience import BLOCKS, audience
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
-HTMX = {"HX-Request": "true"}
 
 #: Every route: its kind, who may use it, and a path that shows it.
 ROUTES = {

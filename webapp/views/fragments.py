@@ -22,6 +22,7 @@ from webapp.overview.selection import Selection
 from webapp.prometheus.alerts import Alert
 from webapp.views import blocks, model_blocks
 from webapp.views.compression import Body, respond
+from webapp.views.figures import Charts
 from webapp.views.rows import Kept
 from webapp.views.sharing import Made, Shared, share_seconds
 
@@ -42,6 +43,7 @@ def blueprint(
     fragments = Blueprint("fragments", __name__, url_prefix="/fragments")
     tables: Shared[Body, Kept] = Shared()
     blocks_of_models: Shared[Body, None] = Shared()
+    shown = Charts()
 
     @fragments.before_request
     def lead_to_page() -> ResponseReturnValue | None:
@@ -75,9 +77,7 @@ def blueprint(
     @fragments.get("/charts/<name:name>")
     def charts(name: str) -> ResponseReturnValue:
         found = known(name)
-        return render_template(
-            "fragments/charts.html", **blocks.node_charts(history, found, blocks.range_name(request.args), wall())
-        )
+        return shown.respond(blocks.node_charts(history, found, blocks.range_name(request.args), wall()))
 
     @fragments.get("/about/<key>")
     def about(key: str) -> ResponseReturnValue:
@@ -108,7 +108,7 @@ def blueprint(
     def model_charts(name: str) -> ResponseReturnValue:
         range, by = blocks.range_name(request.args), model_blocks.by_of(request.args)
         found = model_of(overview.nodes(), name)
-        return render_template("fragments/charts.html", **model_blocks.cards(history, found, range, by, wall()))
+        return shown.respond(model_blocks.cards(history, found, range, by, wall()))
 
     @fragments.get("/numbers")
     def numbers() -> ResponseReturnValue:
