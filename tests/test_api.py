@@ -150,7 +150,7 @@ def test_a_name_is_never_a_formula(client, beat, name):
 
 def test_a_file_has_a_name_that_is_one(client, beat):
     beat('x"; filename=evil.exe\r\n../')
-    answer = client.get("/nodes/" + 'x"; filename=evil.exe\r\n../'.replace("\r", "%0D").replace("\n", "%0A") + "/report.html")
+    answer = client.get("/reports/" + 'x"; filename=evil.exe\r\n../'.replace("\r", "%0D").replace("\n", "%0A"))
     assert answer.status_code == 200
     assert re.fullmatch(r'attachment; filename="[A-Za-z0-9_-]+\.html"', answer.headers["Content-Disposition"])
 

@@ -419,7 +419,7 @@ def test_an_embed_link_opens_nothing_else_and_says_so(site, beat):
         "/fragments/numbers?chart=cpu&node=cpu-08",
         "/fragments/numbers?chart=cpu&node=cpu-07&model=x",
         "/fragments/about/cpu?model=x",
-        "/nodes/cpu-07/report.html",
+        "/reports/cpu-07",
         "/api/v1/nodes/cpu-07",
     ):
         assert client.get(root + path, headers=HTMX).status_code == 403

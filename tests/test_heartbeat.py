@@ -37,7 +37,7 @@ def test_the_rejection_says_what_came_and_what_was_wanted():
     )
 
 
-@pytest.mark.parametrize("name", [None, "", "  ", 7, True, [], "x" * 254, ".", ".."])
+@pytest.mark.parametrize("name", [None, "", "  ", "\u200b", "\u202e \ufeff", 7, True, [], "x" * 254, ".", ".."])
 def test_a_heartbeat_without_a_usable_name_is_refused(name: Any):
     with pytest.raises(HeartbeatRefused) as refusal:
         read(node=name)
@@ -61,6 +61,11 @@ def test_a_body_that_is_no_object_is_refused_with_a_reason(body: bytes):
     """T145 and the deep or broken JSON of its kind"""
     with pytest.raises(HeartbeatRefused, match=r"body|JSON"):
         heartbeat.read(body)
+
+
+def test_a_body_that_is_nested_too_deeply_is_told_so():
+    with pytest.raises(HeartbeatRefused, match="nested deeper than 32 levels"):
+        heartbeat.read(b'{"node":"n","x":' + b"[" * 40 + b"]" * 40 + b"}")
 
 
 def test_a_body_over_the_limit_is_refused():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import unquote, urljoin
 
 import pytest
 
@@ -58,7 +58,7 @@ ROUTES = {
     "pages.models": ("page", "viewer", "/models"),
     "pages.models_": ("page", "viewer", "/models/"),
     "pages.model": ("page", "viewer", "/models/llama-3.1-8b"),
-    "reports.node": ("page", "viewer", "/nodes/cpu-07/report.html"),
+    "reports.node": ("page", "viewer", "/reports/cpu-07"),
     "api.nodes": ("machine", "viewer", "/api/v1/nodes"),
     "api.node": ("machine", "viewer", "/api/v1/nodes/cpu-07"),
     "api.engines": ("machine", "viewer", "/api/v1/engines"),
@@ -248,6 +248,23 @@ HOSTILE = [
     "a\u2028b",
     'rack 14" C:\\new\nx',
 ]
+
+
+def test_a_browser_finds_the_node_and_the_model_whose_names_go_up(client, beat):
+    """It resolves "/nodes/a/../b" to "/nodes/b", another node, before it asks."""
+    beat("a/../b", engines=(Engine(id="e", model="../nodes/b"),))
+    beat("b", agent="other")
+    links = {a["href"] for a in Page(client.get("/").text).all("a")}
+    titles = [client.get(urljoin("/", link)).text.partition("<h1")[2].partition("</h1>")[0] for link in links if "%2F" in link]
+    assert sorted(title.rpartition(">")[2] for title in titles) == ["../nodes/b", "a/../b"]
+
+
+def test_the_report_of_a_node_hides_no_node(client, beat):
+    beat("x")
+    beat("x/report.html", agent="other")
+    assert "<h1>x/report.html</h1>" in client.get("/nodes/x/report.html").text
+    report = next(a["href"] for a in Page(client.get("/nodes/x").text).all("a") if a["href"].startswith("/reports/"))
+    assert "attachment" in client.get(report).headers["Content-Disposition"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -39,7 +39,7 @@ def fill(store, registry, wall, name):
 def test_the_report_is_one_file_that_asks_for_nothing(client, registry, store, wall, beat):
     beat("cpu-07")
     fill(store, registry, wall, "cpu-07")
-    answer = client.get("/nodes/cpu-07/report.html")
+    answer = client.get("/reports/cpu-07")
     assert answer.headers["Content-Disposition"] == 'attachment; filename="cpu-07-report.html"'
     page = Page(answer.text)
     assert not [tag for name, tag in page.tags if {"src", "href"} & set(tag)]
@@ -54,7 +54,7 @@ def test_hostile_text_stays_text_in_the_report(client, registry, store, wall, be
     beat(name, host=Host(labels={name: name}, cpu_model=name), engines=(Engine(id=name, model=name, cpu_cores=1.0),))
     fill(store, registry, wall, name)
     link = next(a["href"] for a in Page(client.get("/").text).all("a") if a["href"].startswith("/nodes/"))
-    report = next(a["href"] for a in Page(client.get(link).text).all("a") if "report.html" in a["href"])
+    report = next(a["href"] for a in Page(client.get(link).text).all("a") if a["href"].startswith("/reports/"))
     answer = client.get(report)
     assert answer.status_code == 200
     text = re.sub(r"<script>/\*.*?</script>", "", answer.text, count=1, flags=re.DOTALL)
@@ -70,7 +70,7 @@ def test_the_report_of_a_node_without_a_history_still_has_its_numbers(registry, 
             raise HistoryUnavailable("Prometheus at http://p:9090 did not answer within 3 s")
 
     beat("n1")
-    answer = create_app(registry, Away(), wall=wall).test_client().get("/nodes/n1/report.html")
+    answer = create_app(registry, Away(), wall=wall).test_client().get("/reports/n1")
     assert answer.status_code == 200
     assert "did not answer within 3 s" in answer.text
     assert "43 % of 64" in answer.text

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.programs import eventually
+from webapp.server.http_messages import RequestReader
 from webapp.server.serving import CannotListen, Limits, Server, Tls
 
 BIG = b"x" * 3_000_000
@@ -170,6 +171,40 @@ def test_a_chunked_body_is_read():
             b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
         )
         assert client.makefile("rb").read().endswith(b"http 5")
+
+
+@pytest.mark.parametrize("endless", [b"0\r\nX: ", b"0\r\n", b"5;"], ids=["trailer", "trailer's name", "chunk's extension"])
+def test_what_stands_around_a_chunked_body_is_bounded(endless):
+    with serving() as (server, closed), connect(server) as client:
+        client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + endless)
+        for _ in range(40):
+            try:
+                client.sendall(b"a" * 64 * 1024)
+            except OSError:
+                break  # it has read enough
+        eventually(lambda: closed["http_431"] == 1, "the client to be refused", patience_s=10)
+
+
+def test_many_small_chunks_are_no_endless_head():
+    with serving() as (server, _), connect(server) as client:
+        client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n")
+        for _ in range(40):
+            client.sendall(b"1\r\na\r\n" * 1000)
+        client.sendall(b"0\r\n\r\n")
+        assert client.makefile("rb").read().endswith(b"http 40000")
+
+
+def test_a_header_behind_the_body_says_nothing():
+    """A proxy takes out of the head what its clients may not say, such as who they are; it does not look behind the body."""
+    reader = RequestReader({}, 1000, lambda: None)
+    reader.feed(
+        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"
+        b"X-Forwarded-User: admin\r\nHost: b\r\nContent-Encoding: gzip\r\n\r\n"
+    )
+    ((environ, _),) = reader.ready
+    assert environ["HTTP_HOST"] == "a"
+    assert environ["CONTENT_LENGTH"] == "5"
+    assert not {"HTTP_X_FORWARDED_USER", "HTTP_CONTENT_ENCODING"} & environ.keys()
 
 
 def test_told_to_stop_it_answers_what_was_asked_and_takes_nothing_new():

@@ -122,6 +122,15 @@ def printable(value: str) -> str:
     return value
 
 
+def shows_nothing(name: str) -> bool:
+    """Whether a name has nothing in it that a page could show.
+
+    >>> shows_nothing(" \\u200b"), shows_nothing("cpu 07")
+    (True, False)
+    """
+    return not any(character.isprintable() and character != " " for character in name)
+
+
 _Reader = Callable[[Any, str, "list[Rejection]"], Any]
 
 #: The described fields of a class with their readers, made at first use.

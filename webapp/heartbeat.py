@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from webapp.fields import Rejection, kind_of, printable, shown, values
+from webapp.fields import Rejection, kind_of, printable, shown, shows_nothing, values
 from webapp.measurement import Measurement
 
 SCHEMA = "heartbeat_v1"
@@ -82,9 +82,9 @@ def parse_object(body: bytes) -> dict[str, Any]:
     Traceback (most recent call last):
     webapp.heartbeat.HeartbeatRefused: expected a JSON object, got an array
     """
+    if nesting_may_exceed(body, DEEPEST_NESTING) and _nesting(body) > DEEPEST_NESTING:
+        raise HeartbeatRefused(f"the JSON is nested deeper than {DEEPEST_NESTING} levels")
     try:
-        if nesting_may_exceed(body, DEEPEST_NESTING) and _nesting(body) > DEEPEST_NESTING:
-            raise HeartbeatRefused(f"the JSON is nested deeper than {DEEPEST_NESTING} levels")
         value = json.loads(body.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise HeartbeatRefused(f"the body is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from error
@@ -152,7 +152,7 @@ def from_mapping(message: Mapping[str, Any]) -> Reading:
 
 
 def _name(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str) or shows_nothing(value):
         raise HeartbeatRefused(f"node: expected the node's name, got {shown(value)}", "node")
     if value in (".", ".."):
         raise HeartbeatRefused(f"node: {value!r} can't be a name: no address could hold it", "node")

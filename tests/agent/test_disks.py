@@ -120,6 +120,24 @@ def test_any_failure_of_a_mount_is_told(machine):
     assert [(disk.mount, bool(disk.error)) for disk in found] == [("/", True), ("/b", False)]
 
 
+def test_a_disk_that_another_was_mounted_over_is_not_shown_with_the_others_numbers(machine):
+    """A path below it may exist on the other one too, and leads there."""
+    machine.write(
+        "self/mountinfo",
+        "30 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+        "31 30 8:2 / /data rw - ext4 /dev/sdb rw\n"
+        "32 31 8:3 / /data/models rw - ext4 /dev/sdc rw\n"
+        "33 31 8:4 / /data rw - xfs /dev/sdd rw\n"
+        "34 33 8:5 / /data/logs rw - xfs /dev/sde rw\n",
+    )
+    found = Disks(machine.proc, lambda path: answer()).measure(["/data/models/a.gguf"])
+    assert [(disk.mount, disk.device, disk.holds) for disk in found] == [
+        ("/", "/dev/sda1", None),
+        ("/data", "/dev/sdd", "/data/models/a.gguf"),
+        ("/data/logs", "/dev/sde", None),
+    ]
+
+
 def test_the_disk_that_holds_the_models_says_so(machine):
     mounted(machine, "8:1 / / ext4 /dev/sda1", "8:2 / /models xfs /dev/sdb", "8:2 /deep /srv/deep xfs /dev/sdb")
     found = Disks(machine.proc, lambda path: answer()).measure(["/models/b.gguf", "/models/a.gguf", "/srv/deep/c", "/modelsx"])
@@ -137,7 +155,10 @@ def test_a_captured_machine_has_three_disks(captured):
 
 
 def test_the_data_sets_of_a_zfs_pool_share_its_room():
-    mounts = [Mount("0:30", "/", "/tank", "zfs", "tank"), Mount("0:31", "/", "/tank/models", "zfs", "tank/models")]
+    mounts = [
+        Mount("30", "1", "0:30", "/", "/tank", "zfs", "tank"),
+        Mount("31", "30", "0:31", "/", "/tank/models", "zfs", "tank/models"),
+    ]
     assert [mount.mount for mount in devices(mounts)] == ["/tank"]
 
 

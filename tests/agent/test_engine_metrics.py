@@ -119,6 +119,13 @@ def test_a_busy_engine_says_what_runs_and_what_waits(start, metrics):
     assert fake.asked == ["/metrics"]
 
 
+def test_a_number_that_was_cut_off_is_not_shown(start, metrics):
+    """The engine was killed as it wrote 1234; without Content-Length nothing else tells."""
+    fake = start(body=b"vllm:num_requests_running 5\nvllm:num_requests_waiting 12")
+    reading = asked_once(metrics, engine_at(fake.port))
+    assert reading == EngineReading(metrics_error="metrics: the page ended early")
+
+
 def scrape_at(*times: float):
     """Scrapes whose answers come at these times."""
     moments = iter(times)

@@ -111,6 +111,28 @@ def test_every_sensor_has_its_place(machine):
     assert (measurement.gpus, measurement.gpu_error) == ((), "no driver")
 
 
+def test_what_is_slow_to_answer_does_not_stretch_the_time_between_two_counts(machine):
+    """A disk that hangs, or an engine, holds one reading up by half a second and the next by nothing."""
+    counted = []
+
+    def take_a_while(model_files):
+        machine.clock.advance(0.5)
+        return ()
+
+    sensors = Sensors(
+        networks=SimpleNamespace(measure=lambda elapsed_s: counted.append((machine.clock.monotonic(), elapsed_s)) or ()),
+        pressures=SimpleNamespace(measure=lambda elapsed_s: counted.append((machine.clock.monotonic(), elapsed_s)) or Pressure()),
+        disks=SimpleNamespace(measure=take_a_while),
+        gpus=SimpleNamespace(measure=lambda: take_a_while(()) or SimpleNamespace(gpus=(), error=None, memory_by_pid={})),
+    )
+    sampler = machine.sampler(sensors=sensors)
+    sampler.measure()
+    sensors.gpus.measure = lambda: SimpleNamespace(gpus=(), error=None, memory_by_pid={})
+    sampler.measure()
+    (before, _), _, (network, elapsed_s), (pressure, _) = counted
+    assert network - before == pressure - before == elapsed_s
+
+
 def test_this_machine_can_be_measured_without_any_argument():
     measurement = Sampler("here").measure().measurement
     assert measurement.load.cpus == len(re.findall("^cpu[0-9]", Path("/proc/stat").read_text(), re.MULTILINE))

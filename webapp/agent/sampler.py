@@ -86,28 +86,30 @@ class Sampler:
         self._before: float | None = None
 
     def measure(self) -> Sample:
-        """Everything about the machine now. Fast files are read first, together; slow ones afterwards."""
+        """Everything about the machine now. Counters are read first, together; what may take a while afterwards."""
         taken, monotonic = self._clock.boottime(), self._clock.monotonic()
         elapsed_s = None if self._before is None else monotonic - self._before
         self._before = monotonic
         times = parse_stat(read_or_empty(self._proc / "stat"))
         scan = self._processes.scan(monotonic)
         busy = self._cpu.measure(times, elapsed_s)
+        sensors = self._sensors
+        networks = sensors.networks.measure(elapsed_s) if sensors.networks else ()
+        pressure = sensors.pressures.measure(elapsed_s) if sensors.pressures else Pressure()
         load = self._load(times, busy, scan, elapsed_s)
         host = self._host.measure()
-        gpus = self._sensors.gpus.measure() if self._sensors.gpus else None
+        gpus = sensors.gpus.measure() if sensors.gpus else None
         engines, model_files = self._engines.measure(scan, busy, self._uptime_s(host, scan, taken), gpus)
-        sensors = self._sensors
         measurement = Measurement(
             self._node,
             host=host,
             load=load,
             limits=sensors.limits(self._proc, self._sys) if sensors.limits else Limits(),
             disks=sensors.disks.measure(model_files) if sensors.disks else (),
-            networks=tuple(sensors.networks.measure(elapsed_s))[:64] if sensors.networks else (),
+            networks=tuple(networks)[:64],
             gpus=tuple(gpus.gpus)[:64] if gpus else (),
             gpu_error=gpus.error if gpus else None,
-            pressure=sensors.pressures.measure(elapsed_s) if sensors.pressures else Pressure(),
+            pressure=pressure,
             engines=engines,
         )
         return Sample(measurement, taken)

@@ -7,6 +7,7 @@ Read in this order; each module imports only what stands above it:
     lines         what is drawn of an answer
     drawing       the pieces of a figure
     figure        the whole of it
+    changes       what is new of a figure that a browser has
     numbers       the same as tables
     explanations  what exactly a chart shows
     report        charts for a file that needs no server

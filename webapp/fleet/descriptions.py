@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from webapp.fields import Rejection, number, printable, shown, text, values, whole
+from webapp.fields import Rejection, number, printable, shown, shows_nothing, text, values, whole
 
 #: Largest `meta` and `capabilities` that are kept, as bytes of JSON, and the largest snapshot.
 LARGEST_META = 16 * 1024
@@ -216,7 +216,7 @@ def strict(value: Any) -> Any:
 
 
 def _id(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str) or shows_nothing(value):
         raise BadRequest("instance_id", f"expected the instance's name, got {shown(value)}")
     if len(value) > LONGEST_ID:
         raise BadRequest("instance_id", f"it has {len(value)} characters; at most {LONGEST_ID} are taken")

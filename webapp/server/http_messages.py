@@ -46,11 +46,11 @@ class RequestReader:
         self._go_on = go_on
         self._parser = httptools.HttpRequestParser(self)
         self._in_head = False
-        self._unfinished_bytes = 0
+        self._steps = self._unfinished_bytes = 0
 
     def feed(self, data: bytes) -> None:
         """Take in bytes as they come. Raises Refused; nothing can be read after that."""
-        was_in_head = self._in_head
+        steps = self._steps
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -60,18 +60,23 @@ class RequestReader:
             raise cause if isinstance(cause, Refused) else Refused(HTTPStatus.BAD_REQUEST) from None
         except httptools.HttpParserError:
             raise Refused(HTTPStatus.BAD_REQUEST) from None
-        if was_in_head and self._in_head:  # perhaps one header without an end
+        if steps == self._steps:  # perhaps one header, trailer or chunk's extension without an end
             self._unfinished_bytes += len(data)
             if self._unfinished_bytes > LARGEST_HEAD_BYTES:
                 raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     # What the parser calls
 
+    def _got_on(self) -> None:
+        self._steps += 1
+        self._unfinished_bytes = 0
+
     def on_message_begin(self) -> None:
+        self._got_on()
         self._environ = dict(self._common)
         self._url = b""
         self._body: list[bytes] = []
-        self._head_bytes = self._body_bytes = self._unfinished_bytes = 0
+        self._head_bytes = self._body_bytes = 0
         self._in_head = True
 
     def on_url(self, url: bytes) -> None:
@@ -80,7 +85,7 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count_head(len(name) + len(value) + 4)
-        key = _key(name)
+        key = _key(name) if self._in_head else ""  # what follows the body says nothing: no proxy looks into it
         if not key:
             return
         text = value.decode("latin-1")
@@ -95,6 +100,7 @@ class RequestReader:
             raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
+        self._got_on()
         self._in_head = False
         coding = self._environ.pop("HTTP_TRANSFER_ENCODING", None)
         if coding is not None and coding.strip().lower() != "chunked":
@@ -108,12 +114,14 @@ class RequestReader:
             self._go_on()
 
     def on_body(self, body: bytes) -> None:
+        self._got_on()
         self._body_bytes += len(body)
         if self._body_bytes > self._largest_body:
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         self._body.append(body)
 
     def on_message_complete(self) -> None:
+        self._got_on()
         environ = self._environ
         path, _, query = (self._url if self._url.startswith(b"/") else _target(self._url)).partition(b"?")
         if b"%" in path:

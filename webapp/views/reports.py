@@ -27,7 +27,7 @@ def _plotly(folder: str) -> Markup:
 def blueprint(fleet: AsOf, history: History) -> Blueprint:
     reports = Blueprint("reports", __name__)
 
-    @reports.get("/nodes/<name:name>/report.html")
+    @reports.get("/reports/<name:name>")
     def node(name: str) -> ResponseReturnValue:
         found = fleet.node(name)
         if found is None:

@@ -13,6 +13,16 @@ class NameConverter(BaseConverter):
     part_isolating = False
     weight = 300
 
+    def to_url(self, value: str) -> str:
+        """A browser would go up at "/../": in such a name the slashes are encoded, so that it is one segment.
+
+        >>> from werkzeug.routing import Map
+        >>> [NameConverter(Map()).to_url(name) for name in ("a/b", "a/../b")]
+        ['a/b', 'a%2F..%2Fb']
+        """
+        address = super().to_url(value)
+        return address.replace("/", "%2F") if {".", ".."} & set(value.split("/")) else address
+
 
 def take_any_name(app: Flask) -> None:
     """Let addresses hold any name of a node."""

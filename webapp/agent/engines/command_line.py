@@ -176,7 +176,11 @@ def model_name(given: str) -> str:
     'Qwen/Qwen3-8B'
     >>> model_name("/var/lib/ollama/blobs/sha256-6a0746a1ec1aef3e7ec53868f220ff6e389f6f8ef87a01d77c96807de94ca2aa")
     'sha256-6a0746a1ec1a'
+    >>> model_name("https://me:secret@models.example/small.gguf?X-Amz-Signature=secret")
+    'small'
     """
+    if "://" in given:  # a user, a password or a signed query may stand in it
+        given = given.partition("://")[2].partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
     hub = _HUB.search(given)
     if hub:
         return f"{hub.group(1)}/{hub.group(2)}"[:253]

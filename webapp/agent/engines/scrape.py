@@ -120,7 +120,8 @@ def _read(response: http.client.HTTPResponse, page: Page) -> None:
         lines = (rest + chunk).split(b"\n")
         rest = lines.pop()[:_LONGEST_LINE_BYTES]
         page.feed(lines)
-    if response.length:
+    is_measured = response.length is not None or response.chunked
+    if response.length or (rest.strip() and not is_measured):  # each line ends with a line feed, the last one too
         raise ScrapeFailed("the page ended early")
     if size == 0:
         raise ScrapeFailed("the page is empty")

@@ -29,6 +29,9 @@ _FRESH_FOR_S = 30.0
 class Mount(NamedTuple):
     """One line of mountinfo."""
 
+    id: str
+    #: The mount that it is mounted on.
+    parent: str
     #: major:minor
     number: str
     #: The directory of the file system that is mounted: "/", or a part of it under a bind mount.
@@ -49,20 +52,45 @@ def parse_mountinfo(data: bytes) -> list[Mount]:
     """/proc/<pid>/mountinfo, in its order; lines of another form are passed over.
 
     >>> parse_mountinfo(b"29 1 259:2 / /a\\\\040b rw,relatime shared:1 - ext4 /dev/dm-2 rw\\n")
-    [Mount(number='259:2', root='/', mount='/a b', kind='ext4', device='/dev/dm-2')]
+    [Mount(id='29', parent='1', number='259:2', root='/', mount='/a b', kind='ext4', device='/dev/dm-2')]
     """
     found = []
     for line in data.split(b"\n"):
         before, dash, after = line.partition(b" - ")
         words, source = before.split(b" "), after.split(b" ")
         if dash and len(words) >= 6 and len(source) >= 2:
-            found.append(Mount(*(_unescaped(word) for word in (words[2], words[3], words[4], source[0], source[1]))))
+            found.append(Mount(*(_unescaped(word) for word in (*words[:5], source[0], source[1]))))
     return found
 
 
 def _unescaped(word: bytes) -> str:
     plain = re.sub(rb"\\([0-3][0-7]{2})", lambda match: bytes([int(match.group(1), 8)]), word)
     return os.fsdecode(plain)
+
+
+def reachable(mounts: Sequence[Mount]) -> list[Mount]:
+    """Without those that another one was mounted over: their paths lead to that one.
+
+    >>> lines = [b"30 1 8:1 / / rw - ext4 a rw", b"31 30 8:2 / /b rw - ext4 b rw", b"32 31 8:3 / /b rw - ext4 c rw"]
+    >>> [mount.device for mount in reachable(parse_mountinfo(b"\\n".join(lines)))]
+    ['a', 'c']
+    """
+    by_id = {mount.id: mount for mount in mounts}
+    by_path: dict[str, list[Mount]] = {}
+    for mount in mounts:
+        if mount.parent in by_id:  # else nothing that can be seen lies below it
+            by_path.setdefault(mount.mount.rstrip("/"), []).append(mount)
+    found = []
+    for mount in mounts:
+        below, parent = {mount.id}, by_id.get(mount.parent)
+        while parent and parent.id not in below:
+            below.add(parent.id)
+            parent = by_id.get(parent.parent)
+        parts = mount.mount.rstrip("/").split("/")
+        over = (other for end in range(len(parts), 0, -1) for other in by_path.get("/".join(parts[:end]), ()))
+        if all(other.id in below for other in over):
+            found.append(mount)
+    return found
 
 
 def devices(mounts: Iterable[Mount]) -> list[Mount]:
@@ -126,8 +154,7 @@ class Disks:
     def measure(self, model_files: Iterable[str] = ()) -> tuple[Disk, ...]:
         """One entry a device. One that has not answered for 30 s has only its error."""
         everything = parse_mountinfo(read_or_empty(self._proc / "self" / "mountinfo"))
-        if not everything:
-            everything = parse_mountinfo(read_or_empty(self._proc / "1" / "mountinfo"))
+        everything = reachable(everything or parse_mountinfo(read_or_empty(self._proc / "1" / "mountinfo")))
         mounts = devices(everything)
         self._mounts.forget(but=mounts)
         self._mounts.ask_all(sorted(mounts, key=lambda mount: mount.kind.startswith(_REMOTE_KINDS)))
