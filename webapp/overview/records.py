@@ -61,7 +61,10 @@ NODE_FIELDS: tuple[Field[Node], ...] = (
     Field("fullest_disk_percent", "How full that is.", lambda node: (_fullest(node) or (None, None))[1], "%"),
     Field("engines", "Engines on it.", _number(lambda node: len(node.measurement.engines)), "engines"),
     Field(
-        "requests_waiting", "Over the engines that tell.", _number(lambda node: waiting(node.measurement.engines)[0]), "requests"
+        "requests_waiting",
+        "Over the engines that report them.",
+        _number(lambda node: waiting(node.measurement.engines)[0]),
+        "requests",
     ),
 )
 
@@ -118,7 +121,7 @@ MODEL_FIELDS: tuple[Field[Model], ...] = (
     Field("nodes", "Nodes that it is on.", lambda model: len(model.nodes), "nodes"),
     Field("engines_known", "Its engines, those on stale and gone nodes included.", lambda model: len(model.placed), "engines"),
     *(
-        Field(key, "Sum over the engines that tell it and are heard.", _total_of(total), unit)
+        Field(key, "Sum over the engines that report it, on nodes that are heard.", _total_of(total), unit)
         for key, (total, unit) in MODEL_TOTALS.items()
     ),
     Field(
@@ -148,9 +151,9 @@ def table(fields: Sequence[Field[T]], items: Iterable[T]) -> tuple[list[str], li
 
 
 def total(of: Total) -> dict[str, Any]:
-    """A total with what it leaves out; without a value where nobody told it."""
+    """A total with what it leaves out; without a value where none reported it."""
     found: dict[str, Any] = {} if of.value is None else {"value": _rounded(of.value)}
-    return found | {"counted": of.counted, "of": of.nodes, "left_out": dict(of.left_out)}
+    return found | {"counted": of.counted, "of": of.of, "left_out": dict(of.left_out)}
 
 
 def fleet_totals(summary: Summary) -> dict[str, Any]:
@@ -162,7 +165,7 @@ def fleet_totals(summary: Summary) -> dict[str, Any]:
         "cpu_cores": total(summary.cores),
         "memory_used_bytes": total(summary.memory_used),
         "memory_total_bytes": total(summary.memory),
-        "engines": total(summary.engines_told),
+        "engines": total(summary.engines_by_node),
         "requests_waiting": queued | {"counted": summary.waiting_engines, "of": summary.engines},
     }
 
