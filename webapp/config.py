@@ -103,7 +103,11 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("tls_key", None, PATH, "file with the private key, if the certificate's file doesn't hold it", ("serve",)),
     Setting("threads", 8, COUNT, "requests answered at the same time, heartbeats aside", _SERVERS),
     Setting(
-        "connections", 1000, COUNT, "most open connections; beyond it the one that has been idle longest is closed", _SERVERS
+        "connections",
+        1000,
+        COUNT,
+        "most open connections; beyond it the one that has kept the server waiting longest is closed",
+        _SERVERS,
     ),
     Setting("read_timeout", 20.0, SECONDS, "seconds that a client may take to send a request", _SERVERS),
     Setting("largest_body", 1024 * 1024, COUNT, "most bytes of a heartbeat, both as sent and decompressed", _SERVERS),
