@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from webapp.fields import Rejection
@@ -25,7 +24,6 @@ class Record:
     source: str
     rejected: tuple[Rejection, ...]
     clock_offset_s: float | None
-    exposition: Sequence[str] = ()
     #: What `Listening` had missed when it was heard.
     missed: float = 0.0
     #: Another agent under this name: its identity ("" for none), its address, and when it was refused.
