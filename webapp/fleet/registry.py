@@ -17,7 +17,7 @@ from typing import Literal
 from webapp.fleet.listening import Listening
 from webapp.fleet.nodes import GONE_AFTER_SECONDS, Conflict, Node, state
 from webapp.fleet.notes import Note, Notes
-from webapp.fleet.record import Record, generic, is_replay
+from webapp.fleet.record import Record, generic, is_replay, is_twin
 from webapp.fleet.transit import Transit
 from webapp.heartbeat import Reading
 from webapp.measurement import FRESH_FOR_SECONDS, Measurement
@@ -106,6 +106,13 @@ class Registry:
                     f"node {name!r} is reported by agent {known.measurement.agent.id} "
                     f"from {known.source or 'an unknown address'}; give one of the two another name"
                 )
+            elif is_twin(known, measurement, arrived):
+                known.conflict = (measurement.agent.id or "", source, arrived)
+                self.heartbeats["conflict"] += 1
+                raise HeartbeatConflict(
+                    f"node {name!r} is reported from {known.source or 'an unknown address'} too, by an agent with the same "
+                    "identity; give one of the two another name, and a data directory of its own"
+                )
             elif is_replay(known, measurement):
                 self.heartbeats["replayed"] += 1
                 return "replayed"
@@ -172,7 +179,7 @@ class Registry:
         if known is not None:
             if known.heir != (measurement.agent.id or ""):
                 record.conflict, record.heir = known.conflict, known.heir
-            record.past_boots = known.past_boots
+            record.past_boots, record.echo = known.past_boots, known.echo
             before = known.measurement.agent.boot
             if before and before != measurement.agent.boot:
                 record.past_boots.append(before)
