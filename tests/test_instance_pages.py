@@ -50,6 +50,13 @@ def test_hostile_text_stays_text_and_every_link_leads_back(client, text):
     assert text.strip() in "".join(page.text.split("\xa0")) or text in ("n\t1\r",)
 
 
+@pytest.mark.parametrize("path", ["/instances", "/instances/hp_10.0.0.9:8000"])
+def test_an_embedded_page_of_instances_refreshes_as_rarely_as_asked(client, path):
+    register(client)
+    (block,) = [tags for _, tags in Page(client.get(f"{path}?embed=1&refresh=30").text).tags if "data-block" in tags]
+    assert block["hx-trigger"] == "every 30s, refresh"
+
+
 @pytest.mark.parametrize(
     ("host", "address"),
     [

@@ -31,7 +31,7 @@ def test_a_total_names_the_engines_that_it_leaves_out(registry, beat, clock):
     beat("new", agent="new", engines=(engine("e0", cpu_cores=1.0, requests=Requests(3.0, 1.0)), engine("e1", cpu_cores=None)))
     found = model(registry.nodes(), "m")
     assert found.cores.value == 1.0
-    assert found.cores.note == "1 of 4 engines; 2 on stale nodes, 1 not told"
+    assert found.cores.note == "1 of 4 engines; 2 on stale nodes, 1 not reported"
     assert found.engines.note == "2 of 4 engines; 2 on stale nodes"
     assert found.waiting.value == 3.0
     assert [one.numbers is None for one in found.placed] == [False, False, True, True]
@@ -112,7 +112,7 @@ def test_a_model_that_nobody_serves_still_has_a_page_for_its_past(client, beat):
 
 @pytest.mark.parametrize(
     ("engines", "said"),
-    [((), "none reported an engine"), ((Engine(id="x"),), "1 engine whose model is not known")],
+    [((), "but no engine"), ((Engine(id="x"),), "1 engine whose model is unknown")],
 )
 def test_no_model_is_not_an_empty_fleet(client, beat, engines, said):
     assert "No node has reported yet" in client.get("/models").text

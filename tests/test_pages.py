@@ -357,7 +357,7 @@ def test_who_may_frame_is_on_every_answer_errors_and_assets_included(registry, h
 
 def test_both_directions_of_contact_are_told(client, beat):
     beat("n1", agent_fields={"answered_s_ago": 10.0})
-    assert "our answer reached it 10 s before" in client.get("/nodes/n1").text
+    assert "our last answer reached it 10 s before" in client.get("/nodes/n1").text
     beat("n1", agent_fields={"answered_s_ago": 300.0})
     assert "Our answers have not reached its agent for 5 min, though we hear it." in client.get("/nodes/n1").text
 
@@ -405,7 +405,7 @@ def test_an_engine_that_does_not_tell_its_queue_is_not_an_empty_queue(client, be
     )
     html = client.get("/nodes/n1").text
     assert html.count('title="metrics: 501, start with --metrics"') == 3
-    assert "told by 1 of 2 engines" in " ".join(Page(client.get("/").text).text.split())
+    assert "from 1 of 2 engines" in " ".join(Page(client.get("/").text).text.split())
 
 
 def test_an_engine_without_a_model_stands_beside_one_with(client, beat):

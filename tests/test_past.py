@@ -128,7 +128,9 @@ def test_a_moment_when_nobody_listened_says_so(registry, measurement, clock, wal
         clock.advance(6)
         store.commit()
     fleet = StoredPast(store, clock=wall).at(wall() - 360)
-    assert fleet.notices() == ["Nobody listened then (the control plane was stopped): the nodes stand as they were heard last."]
+    assert fleet.notices() == [
+        "Nobody was listening then (the control plane was stopped): the nodes are shown as they were last heard."
+    ]
     assert StoredPast(store, clock=wall).at(wall() - 60).notices() == []
     assert fleet.node("cpu-07").state == "stale"
     store.close()

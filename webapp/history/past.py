@@ -165,7 +165,9 @@ class StoredFleet:
         return next(iter(self._read(name)), None)
 
     def notices(self) -> list[str]:
-        return [f"Nobody listened then ({self._unheard}): the nodes stand as they were heard last."] if self._unheard else []
+        if not self._unheard:
+            return []
+        return [f"Nobody was listening then ({self._unheard}): the nodes are shown as they were last heard."]
 
     def _read(self, name: str | None) -> list[Node]:
         """Raises HistoryUnavailable."""

@@ -209,9 +209,9 @@ class Copies(Generic[T]):
         if self._failure is not None:
             reason: HistoryUnavailable = self._failure
         elif entry.flight is not None:
-            reason = NotYet(f"{self._name} has been asked {now - entry.asked:.0f} s ago and has not answered yet")
+            reason = NotYet(f"{self._name} was asked {now - entry.asked:.0f} s ago and has not answered yet")
         else:
-            reason = NotYet(f"{self._name} is asked for too much at once")
+            reason = NotYet(f"{self._name} has too many queries waiting")
         if value is None:
             raise reason
         return Copy(value, now - entry.renewed, str(reason))

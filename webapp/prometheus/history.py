@@ -159,4 +159,4 @@ def _unheard(scraped: Sequence[float | None], window: Window, range: Range) -> I
     heard = [index for index, at in enumerate(scraped) if at is not None and times[index] - at <= window.lookback]
     for before, after in pairwise(heard):
         if after - before > 1:
-            yield Span(times[before], times[after], "Prometheus took no samples, or the control plane gave none")
+            yield Span(times[before], times[after], "Prometheus took no samples, or the control plane did not answer it")

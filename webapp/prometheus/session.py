@@ -119,9 +119,9 @@ class PrometheusSession(requests.Session):
         try:
             secret = path.read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise HistoryUnavailable(f"{self._access.name} can't be asked: {path} can't be read") from error
+            raise HistoryUnavailable(f"{self._access.name} can't be queried: {path} can't be read") from error
         if not secret or any(character in secret for character in "\r\n\0"):
-            raise HistoryUnavailable(f"{self._access.name} can't be asked: {path} does not hold one line")
+            raise HistoryUnavailable(f"{self._access.name} can't be queried: {path} does not hold one line")
         return secret
 
     def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
@@ -198,7 +198,7 @@ class PrometheusSession(requests.Session):
         length = response.headers.get("Content-Length", "")
         encoded = response.headers.get("Content-Encoding")
         if length.isdecimal() and not encoded and size < int(length):
-            raise HistoryUnavailable(f"{self._access.name} broke off its answer")
+            raise HistoryUnavailable(f"{self._access.name} cut its answer short")
         return b"".join(parts)
 
 

@@ -45,7 +45,7 @@ def _refuse_open(host: str, made: Access) -> None:
         files = {"read": "--viewer-tokens", "report": "--agent-tokens"}
         raise SettingError(
             f"listening on {host} lets anyone on the network {' and '.join(anyone)}; "
-            f"give {' and '.join(files[what] for what in anyone)}, or say --allow-anonymous if that is meant"
+            f"give {' and '.join(files[what] for what in anyone)}, or pass --allow-anonymous if that is intended"
         )
 
 
