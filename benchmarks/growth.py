@@ -52,7 +52,7 @@ def measured() -> Costs:
         add("nodes' block, half changed, ms", changed)
         add("nodes' block, next viewer, ms", shared)
         add("nodes' block, kB", packed / 1000)
-        fleet = Registry(render=exposition.Lines)
+        fleet = Registry()
         for number in range(size):
             fleet.accept(Reading(small(number, chance), ()))
         add("/metrics, ms", 1e3 * median(timed(lambda fleet=fleet: exposition.text(fleet.nodes()), 3, time.process_time)))

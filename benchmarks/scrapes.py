@@ -80,7 +80,7 @@ def run() -> list[Row]:
     registry = CollectorRegistry()
     registry.register(Collector(fleet))  # type: ignore[arg-type]
     for _ in range(3):
-        ours = Registry(render=exposition.Lines)  # each node has just reported
+        ours = Registry()  # each node has just reported
         for one in fleet:
             ours.accept(Reading(one, ()))
         cold += timed(lambda ours=ours: exposition.text(ours.nodes()), 1, time.process_time)

@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 from hypothesis import HealthCheck, settings
 from jinja2.bccache import Bucket, BytecodeCache
 
-from webapp import exposition, heartbeat
+from webapp import heartbeat
 from webapp.access import TokenFile
 from webapp.app import create_app
 from webapp.fleet.registry import Registry
@@ -87,7 +87,7 @@ def wall() -> Clock:
 
 @pytest.fixture
 def registry(clock: Clock, wall: Clock) -> Registry:
-    return Registry(clock=clock, wall=wall, render=exposition.render)
+    return Registry(clock=clock, wall=wall)
 
 
 @pytest.fixture

@@ -100,8 +100,8 @@ def create_app(
     timing.measure(app, telemetry)
     guard.guard(app, access, telemetry.refused)
     instances = Instances() if instances is None else instances
-    own = WithInstances(registry, instances, socket.gethostname(), exposition.Lines)
-    now = own if fleet is None else WithInstances(fleet, instances, socket.gethostname(), exposition.Lines)
+    own = WithInstances(registry, instances, socket.gethostname())
+    now = own if fleet is None else WithInstances(fleet, instances, socket.gethostname())
     shown = AsOf(now, past, wall)
 
     def rank(wanted: placement.Wanted) -> list[placement.Candidate]:
@@ -122,7 +122,7 @@ def create_app(
             registry,
             heartbeats,
             notices,
-            exposed=own.exposed,
+            exposed=own.nodes,
             more=_instance_metrics(instances, own),
             health_of_others=lambda: {"ttl_s": instances.ttl_s},
             telemetry=telemetry,

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from flask import Flask
 
-from webapp import exposition, heartbeat
+from webapp import heartbeat
 from webapp.app import create_app
 from webapp.fleet.instances import Instances
 from webapp.fleet.joined import NO_AGENT, Recorder, WithInstances
@@ -51,7 +51,6 @@ class ControlPlane:
         self._trends, self._events, self._idle = Trends(), Events(time.time), RecentIdle()
         self._listening = Listening(boottime)
         self.registry = Registry(
-            render=exposition.Lines,
             record=self._heard,
             drop=self._forget,
             listening=self._listening,
@@ -61,7 +60,7 @@ class ControlPlane:
         )
         without_agent = self._restore()
         self._instances = Instances(settings.instance_ttl_s)
-        self._fleet = WithInstances(self.registry, self._instances, socket.gethostname(), exposition.Lines)
+        self._fleet = WithInstances(self.registry, self._instances, socket.gethostname())
         self._recorder = Recorder(self._fleet, self._heard, self._forget, without_agent)
         self.telemetry = _telemetry(self.store)
         if connection is not None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from webapp.fields import Rejection
 from webapp.fleet.nodes import USUAL_INTERVAL_SECONDS
 from webapp.fleet.transit import Transit
 from webapp.measurement import Measurement
+
+#: Messages that came late come within this time of each other.
+LATEST_TOGETHER_SECONDS = 5.0
 
 
 @dataclass
@@ -25,7 +27,6 @@ class Record:
     source: str
     rejected: tuple[Rejection, ...]
     clock_offset_s: float | None
-    exposition: Sequence[str] = ()
     #: What `Listening` had missed when it was heard.
     missed: float = 0.0
     #: Another agent under this name: its identity ("" for none), its address, and when it was refused.
@@ -34,6 +35,8 @@ class Record:
     heir: str = ""
     #: Runs of the agent that ended: their messages come late.
     past_boots: deque[str] = field(default_factory=lambda: deque(maxlen=16))
+    #: The first message of a run that had ended: which run, its number, and when it came.
+    echo: tuple[str, int, float] | None = None
     transit: Transit = field(default_factory=Transit)
 
     @property
@@ -49,6 +52,19 @@ def is_replay(known: Record, measurement: Measurement) -> bool:
     if boot == known.measurement.agent.boot:
         return sequence <= (known.measurement.agent.sequence or 0)
     return boot in known.past_boots
+
+
+def is_twin(known: Record, measurement: Measurement, arrived: float) -> bool:
+    """Whether a run that was taken for ended goes on: two machines have one identity, as copies of one disk do.
+
+    A single message of it, or a heap of them at once, only came late.
+    """
+    boot, sequence = measurement.agent.boot, measurement.agent.sequence
+    if not boot or sequence is None or boot not in known.past_boots:
+        return False
+    if known.echo is None or known.echo[0] != boot:
+        known.echo = boot, sequence, arrived
+    return sequence > known.echo[1] and arrived - known.echo[2] >= LATEST_TOGETHER_SECONDS
 
 
 def generic(path: str) -> str:
