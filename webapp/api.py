@@ -133,7 +133,8 @@ ROUTES: tuple[Route, ...] = (
         "`times`, with `start`, `end` and `step_seconds`. For a chart its `unit` and its `lines` as they are drawn, each with "
         "`name`, `role` (`line`, `others`, `rest` or `limit`) and `values`; for a metric its `series`, each with `metric`, "
         "`unit`, `labels` and `values`, paged like a list. There is one value per time, null where nothing was measured. "
-        "`as_of` is when the data was current, `warnings` say why it may be incomplete, `unheard` are spans in which nobody was listening. "
+        "`as_of` is when the data was current, `warnings` say why it may be incomplete, `unheard` are spans in which nobody was "
+        "listening. "
         "503 `history_unavailable` if the history does not answer.",
     ),
 )
