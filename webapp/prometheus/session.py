@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import http.cookiejar
-import ipaddress
 import re
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import requests
 import urllib3
 
+from webapp.addresses import is_loopback
 from webapp.history import HistoryUnavailable
 from webapp.prometheus.answers import envelope, mishap
 from webapp.prometheus.bounded_http import BoundedAdapter
@@ -95,7 +95,7 @@ class PrometheusSession(requests.Session):
         self.headers.update(dict(access.headers))
         self.verify = False if access.insecure else str(access.ca_file) if access.ca_file else True
         self.auth = self._authorize  # having one also keeps ~/.netrc out
-        self.trust_env = not _is_loopback(urlsplit(access.url).hostname or "")
+        self.trust_env = not is_loopback(urlsplit(access.url).hostname or "")
         # A login page in the way must not start to remember us.
         self.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
 
@@ -217,14 +217,3 @@ class _Answered(requests.Response):
 def _pause(response: requests.Response) -> float:
     wanted = response.headers.get("Retry-After", "")
     return float(wanted) if wanted.isdecimal() else 0.25
-
-
-def _is_loopback(host: str) -> bool:
-    """
-    >>> _is_loopback("127.0.0.1"), _is_loopback("::1"), _is_loopback("localhost"), _is_loopback("p")
-    (True, True, True, False)
-    """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

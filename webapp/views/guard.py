@@ -12,8 +12,9 @@ from flask import Flask, current_app, g, jsonify, redirect, render_template, req
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException
 
+from webapp.addresses import is_loopback
 from webapp.views.audience import audience, opens
-from webapp.views.callers import NOBODY, Access, Caller, bearer, is_loopback
+from webapp.views.callers import NOBODY, Access, Caller, bearer
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

@@ -6,8 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from webapp.access import TokenFile, secret_key
+from webapp.addresses import is_loopback
 from webapp.settings import SettingError
-from webapp.views.callers import Access, is_loopback
+from webapp.views.callers import Access
 from webapp.views.forwarding import prefix
 
 
