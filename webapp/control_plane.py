@@ -16,7 +16,7 @@ from webapp.fleet.instances import Instances
 from webapp.fleet.joined import NO_AGENT, Recorder, WithInstances
 from webapp.fleet.listening import TICK_SECONDS, Listening
 from webapp.fleet.notes import Notes
-from webapp.fleet.registry import Registry, boottime
+from webapp.fleet.registry import Registry
 from webapp.history import History
 from webapp.history.embedded import EmbeddedHistory
 from webapp.history.past import FurtherBack, Past, StoredPast
@@ -49,7 +49,7 @@ class ControlPlane:
         self.store = Store(settings.data_dir and settings.data_dir / "history.sqlite", keep_seconds=settings.keep_hours * 3600)
         self._embedded = EmbeddedHistory(self.store)
         self._trends, self._events, self._idle = Trends(), Events(time.time), RecentIdle()
-        self._listening = Listening(boottime)
+        self._listening = Listening()
         self.registry = Registry(
             record=self._heard,
             drop=self._forget,

@@ -21,7 +21,7 @@ from webapp.fields import Rejection
 from webapp.fleet import descriptions
 from webapp.fleet.descriptions import Description, Load, ReportTimes
 from webapp.fleet.instance import Instance, Report, is_alive
-from webapp.fleet.registry import boottime
+from webapp.fleet.listening import boottime
 from webapp.snapshot import Snapshot
 
 #: An instance that has been silent for longer is forgotten.

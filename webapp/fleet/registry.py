@@ -14,7 +14,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Literal
 
-from webapp.fleet.listening import Listening
+from webapp.fleet.listening import Listening, boottime
 from webapp.fleet.nodes import GONE_AFTER_SECONDS, Conflict, Node, state
 from webapp.fleet.notes import Note, Notes
 from webapp.fleet.record import Record, generic, is_replay, is_twin
@@ -36,11 +36,6 @@ class FleetFull(Exception):
 
 
 Outcome = Literal["accepted", "replayed"]
-
-
-def boottime() -> float:
-    """Seconds since this machine booted, time asleep included. https://man7.org/linux/man-pages/man2/clock_gettime.2.html"""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Registry:

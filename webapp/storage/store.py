@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from webapp import schema
+from webapp.fleet.listening import boottime
 from webapp.heartbeat import HeartbeatRefused
 from webapp.measurement import Measurement
 from webapp.storage import database
@@ -54,11 +55,6 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
     except OSError:
         return ""
-
-
-def boottime() -> float:
-    """Seconds since this boot, suspends included."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Store:
