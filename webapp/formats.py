@@ -115,6 +115,17 @@ def moment(unix_seconds: float) -> str:
     return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def iso_time(unix_seconds: float) -> str:
+    """As programs read it (ISO 8601, UTC); with milliseconds where they are not zero.
+
+    >>> iso_time(1_800_000_000), iso_time(1_800_000_000.25)
+    ('2027-01-15T08:00:00Z', '2027-01-15T08:00:00.250Z')
+    """
+    is_whole = unix_seconds == int(unix_seconds)
+    at = datetime.fromtimestamp(unix_seconds, UTC)
+    return at.isoformat(timespec="seconds" if is_whole else "milliseconds").replace("+00:00", "Z")
+
+
 def clock_offset(seconds: float) -> str:
     """How a node's clock stands to ours.
 

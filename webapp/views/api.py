@@ -13,10 +13,10 @@ from flask import Blueprint, Response, abort, request, url_for
 from flask.typing import ResponseReturnValue
 
 from webapp.api import ROUTES, BadParameter, limits
-from webapp.charts.drawing import moment
 from webapp.charts.lines import lines
 from webapp.charts.numbers import table
 from webapp.fleet.nodes import Node
+from webapp.formats import iso_time
 from webapp.heartbeat import to_mapping
 from webapp.history import RANGES, Answer, History, HistoryUnavailable, Series, named, recent
 from webapp.overview import records
@@ -47,7 +47,7 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
         found = fleet.node(name)
         if found is None:
             abort(404, f"No node is called {name}.")
-        return _json({"at": moment(fleet.now()), **_node(found)})
+        return _json({"at": iso_time(fleet.now()), **_node(found)})
 
     def engines() -> ResponseReturnValue:
         name, model = request.args.get("node"), request.args.get("model")
@@ -81,7 +81,7 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
         if _wants_csv():
             head, rows = _columns(answer) if "metric" in request.args else table(wanted, answer)
             return _csv(f"{wanted.key}-{name or model}", head, [[_told(value) for value in row] for row in rows])
-        body = {"at": moment(fleet.now()), **_answer(answer)}
+        body = {"at": iso_time(fleet.now()), **_answer(answer)}
         if "metric" not in request.args:
             drawn = lines(wanted, answer)
             told = [{"name": one.name, "role": one.role, "values": [_told(value) for value in one.values]} for one in drawn]
@@ -99,7 +99,7 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
         if _wants_csv():
             return _csv(name, *records.table(fields, chosen))
         page, chosen = _page(name, chosen)
-        return _json({"at": moment(fleet.now())} | page | more | {name: [entry(one) for one in chosen]})
+        return _json({"at": iso_time(fleet.now())} | page | more | {name: [entry(one) for one in chosen]})
 
     answers: dict[str, Callable[..., ResponseReturnValue]] = {
         "nodes": nodes,
@@ -143,13 +143,13 @@ def _node(node: Node) -> dict[str, Any]:
 
 def _answer(answer: Answer) -> dict[str, Any]:
     return {
-        "start": moment(answer.range.start),
-        "end": moment(answer.range.end),
+        "start": iso_time(answer.range.start),
+        "end": iso_time(answer.range.end),
         "step_seconds": answer.range.step,
-        "as_of": moment(answer.as_of),
+        "as_of": iso_time(answer.as_of),
         "warnings": list(answer.warnings),
-        "unheard": [{"start": moment(span.start), "end": moment(span.end), "reason": span.reason} for span in answer.unheard],
-        "times": [moment(at) for at in answer.range.times],
+        "unheard": [{"start": iso_time(span.start), "end": iso_time(span.end), "reason": span.reason} for span in answer.unheard],
+        "times": [iso_time(at) for at in answer.range.times],
     }
 
 
@@ -167,7 +167,7 @@ def _columns(answer: Answer) -> tuple[list[str], list[list[records.Value]]]:
     told = [(series, " ".join(f"{label}={value}" for label, value in series.labels)) for series in answer.series]
     head = ["time (UTC)", *(f"{labels} ({series.metric.unit})" for series, labels in told)]
     rows = zip(answer.range.times, *(series.values for series in answer.series))
-    return head, [[moment(at), *values] for at, *values in rows]
+    return head, [[iso_time(at), *values] for at, *values in rows]
 
 
 def _told(value: records.Value) -> records.Value:
