@@ -15,7 +15,7 @@ from webapp.history.ranges import coarsened
 from webapp.metrics import Labels, Metric
 from webapp.prometheus.promql import MARK
 from webapp.prometheus.queries import PrometheusServer, RawSeries
-from webapp.prometheus.vocabulary import Heartbeats, Scope, Vocabulary, Window
+from webapp.prometheus.vocabulary import Heartbeats, Scope, Vocabulary, Window, marked_terms
 
 #: The scrape interval that is assumed while none can be told.
 USUAL_SCRAPE_SECONDS = 15.0
@@ -52,12 +52,7 @@ class PrometheusHistory:
         range = coarsened(range)
         asked_at = self._clock()
         window = Window(range.step, self._lookback(scope, range.end))
-        terms = {
-            str(index): (metric, term)
-            for index, (metric, term) in enumerate(
-                (metric, term) for metric in metrics for term in self._vocabulary.terms(metric, scope, window)
-            )
-        }
+        terms = marked_terms(self._vocabulary, metrics, scope, window)
         if not terms:
             return Answer(range, (), asked_at)
         marked = [(mark, term.promql) for mark, (_, term) in terms.items()]

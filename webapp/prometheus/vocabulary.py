@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -82,6 +82,14 @@ class Vocabulary(Protocol):
 
 #: A server that puts a label `node` of its own on all that it scrapes renames ours: the whole fleet would be one node.
 _OWN_NODE: Labels = (("exported_node", ""),)
+
+
+def marked_terms(
+    vocabulary: Vocabulary, metrics: Iterable[Metric], scope: Scope, window: Window
+) -> dict[str, tuple[Metric, Term]]:
+    """Every term for the metrics, by a mark that tells its series from the others' (see `promql.joined`)."""
+    found = [(metric, term) for metric in metrics for term in vocabulary.terms(metric, scope, window)]
+    return {str(index): pair for index, pair in enumerate(found)}
 
 
 @dataclass(frozen=True)

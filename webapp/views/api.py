@@ -80,12 +80,14 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
             return _json({"ok": False, "error": "history_unavailable", "message": str(error)}, 503)
         if _wants_csv():
             head, rows = _columns(answer) if "metric" in request.args else table(wanted, answer)
-            return _csv(f"{wanted.key}-{name or model}", head, [[_told(value) for value in row] for row in rows])
+            return _csv(f"{wanted.key}-{name or model}", head, [[_json_value(value) for value in row] for row in rows])
         body = {"at": iso_time(fleet.now()), **_answer(answer)}
         if "metric" not in request.args:
             drawn = lines(wanted, answer)
-            told = [{"name": one.name, "role": one.role, "values": [_told(value) for value in one.values]} for one in drawn]
-            return _json(body | {"unit": wanted.unit, "lines": told})
+            described = [
+                {"name": one.name, "role": one.role, "values": [_json_value(value) for value in one.values]} for one in drawn
+            ]
+            return _json(body | {"unit": wanted.unit, "lines": described})
         page, chosen = _page("series", answer.series)
         return _json(body | page | {"series": [_series(one) for one in chosen]})
 
@@ -121,12 +123,12 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
 def _page(name: str, entries: Sequence[Any]) -> tuple[dict[str, Any], Sequence[Any]]:
     """What is said of the page that the query asks for, and its entries. Raises BadParameter."""
     limit, offset = limits(request.args)
-    told: dict[str, Any] = {"count": len(entries), "limit": limit, "offset": offset}
+    about: dict[str, Any] = {"count": len(entries), "limit": limit, "offset": offset}
     if offset + limit < len(entries):
         asked = [(key, value) for key, value in request.args.items(multi=True) if key not in ("limit", "offset")]
         asked += [("limit", str(limit)), ("offset", str(offset + limit))]
-        told["next"] = url_for(f"api.{name}", at=None) + "?" + urlencode(asked)
-    return told, entries[offset : offset + limit]
+        about["next"] = url_for(f"api.{name}", at=None) + "?" + urlencode(asked)
+    return about, entries[offset : offset + limit]
 
 
 def _node(node: Node) -> dict[str, Any]:
@@ -136,8 +138,8 @@ def _node(node: Node) -> dict[str, Any]:
     if node.rejected:
         found["rejected"] = [{"field": path, "reason": reason} for path, reason in node.rejected]
     if node.numbers:
-        told = to_mapping(node.numbers)
-        found |= {part: told[part] for part in _PARTS if part in told}
+        message = to_mapping(node.numbers)
+        found |= {part: message[part] for part in _PARTS if part in message}
     return found
 
 
@@ -158,19 +160,19 @@ def _series(series: Series) -> dict[str, Any]:
         "metric": series.metric.name,
         "unit": series.metric.unit,
         "labels": dict(series.labels),
-        "values": [_told(value) for value in series.values],
+        "values": [_json_value(value) for value in series.values],
     }
 
 
 def _columns(answer: Answer) -> tuple[list[str], list[list[records.Value]]]:
     """A column a series, for a metric that no chart puts together."""
-    told = [(series, " ".join(f"{label}={value}" for label, value in series.labels)) for series in answer.series]
-    head = ["time (UTC)", *(f"{labels} ({series.metric.unit})" for series, labels in told)]
+    named = [(series, " ".join(f"{label}={value}" for label, value in series.labels)) for series in answer.series]
+    head = ["time (UTC)", *(f"{labels} ({series.metric.unit})" for series, labels in named)]
     rows = zip(answer.range.times, *(series.values for series in answer.series))
     return head, [[iso_time(at), *values] for at, *values in rows]
 
 
-def _told(value: records.Value) -> records.Value:
+def _json_value(value: records.Value) -> records.Value:
     """As precise as histories are, and None where JSON has no number for it."""
     if not isinstance(value, float):
         return value

@@ -32,18 +32,18 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
         found = fleet.node(name)
         if found is None:
             abort(404, f"No node is called {name}.")
-        told = blocks.node_charts(history, found, blocks.range_name(request.args), fleet.now())
+        shown = blocks.node_charts(history, found, blocks.range_name(request.args), fleet.now())
         drawn = [
             (chart, figure, Markup(report.drawing(chart.key, figure)))  # noqa: S704 - plotly escapes what it writes
-            for chart, figure in told["cards"]
+            for chart, figure in shown["cards"]
             if figure
         ]
         page = render_template(
             "report.html",
             **blocks.node(found),
             charts=drawn,
-            problem=told["problem"],
-            answer=told["answer"],
+            problem=shown["problem"],
+            answer=shown["answer"],
             made_at=fleet.now(),
             plotly=_plotly(current_app.static_folder or ""),
         )
