@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
@@ -30,6 +31,8 @@ from webapp.settings import SettingError
 from webapp.storage.store import Store
 from webapp.telemetry import Gauge, Telemetry
 from webapp.views import rules
+
+log = logging.getLogger(__name__)
 
 #: Seconds between two looks for what fell silent, is to be kept or is to be forgotten.
 HOUSEKEEPING_SECONDS = 5.0
@@ -163,13 +166,19 @@ class ControlPlane:
 
     def _run(self) -> None:
         names = [node.name for node in self.registry.nodes()]
-        self._trends.fill(self._embedded, names, time.time(), self._closing.is_set)
+        try:
+            self._trends.fill(self._embedded, names, time.time(), self._closing.is_set)
+        except Exception:
+            log.exception("sparklines start empty")
         looked = time.monotonic()
         while not self._closing.wait(TICK_SECONDS):
             self._listening.tick()
             if time.monotonic() - looked >= HOUSEKEEPING_SECONDS:
                 looked = time.monotonic()
-                self._keep_house()
+                try:
+                    self._keep_house()
+                except Exception:  # without this thread no silence would be told from a time in which nobody listened
+                    log.exception("housekeeping failed; it is tried again")
 
     def _keep_house(self) -> None:
         self._events.watch(self.registry.nodes())
