@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from webapp.charts.palette import LIGHT, colour_index
+from webapp.formats import natural
 from webapp.history import Answer, Series
 from webapp.metrics import Chart
 
@@ -66,20 +67,10 @@ def _grouped(chart: Chart, answer: Answer) -> list[Line]:
         if series.metric.name in chart.metrics and all(series.label(name) == value for name, value in chart.where):
             groups.setdefault(series.label(chart.by) if chart.by else "", []).append(series)
     drawn = []
-    for value, group in sorted(groups.items(), key=lambda item: _natural(item[0])):
+    for value, group in sorted(groups.items(), key=lambda item: natural(item[0])):
         colour = colour_index(group[0].label("model"))
         drawn.append(Line(_name(chart, value, group[0]), _together([series.values for series in group], chart), colour=colour))
     return [line for line in drawn if any(value is not None for value in line.values)]
-
-
-def _natural(text: str) -> tuple[int, str]:
-    """Orders 1m, 5m, 15m by their numbers.
-
-    >>> sorted(["5m", "15m", "1m", "b", "a"], key=_natural)
-    ['1m', '5m', '15m', 'a', 'b']
-    """
-    digits = text[: len(text) - len(text.lstrip("0123456789"))][:9]
-    return int(digits) if digits else 10**9, text
 
 
 def _name(chart: Chart, value: str, series: Series) -> str:
