@@ -12,6 +12,7 @@ from flask import Flask
 
 from webapp import exposition, heartbeat
 from webapp.app import create_app
+from webapp.charts.colours import Colours
 from webapp.fleet.instances import Instances
 from webapp.fleet.joined import NO_AGENT, Recorder, WithInstances
 from webapp.fleet.listening import TICK_SECONDS, Listening
@@ -120,6 +121,7 @@ class ControlPlane:
             instances=self._instances,
             trends=self._trends,
             events=self._events,
+            colours=Colours(settings.data_dir and settings.data_dir / "colours.json"),
             idle_cores=self._idle.cores,
             queries=connection.queries if connection else None,
             alerts=connection.alerts.firing if connection else tuple,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from webapp.charts.figure import figure
+from webapp.charts.palette import colour_index
 from webapp.fleet.instance import Instance
 from webapp.fleet.nodes import Fleet, Node
 from webapp.history import Answer, History, HistoryUnavailable, named, recent
@@ -156,14 +157,23 @@ def range_name(query: Mapping[str, str]) -> str:
     return name if named(name) else "1h"
 
 
-def node_charts(history: History, node: Node, range: str, now: float) -> dict[str, Any]:
-    """One card a chart, from one question to the history."""
+def node_charts(
+    history: History, node: Node, range: str, now: float, colour_of: Callable[[str], int] = colour_index
+) -> dict[str, Any]:
+    """One card a chart, from one question to the history. `colour_of`: a model's place in the palette."""
     wanted = [chart for chart in CHARTS if not chart.optional or _reports(node, chart)]
-    return {"range": range, "subject": {"node": node.name}, **cards(history, wanted, range, now, node=node.name)}
+    return {"range": range, "subject": {"node": node.name}, **cards(history, wanted, range, now, colour_of, node=node.name)}
 
 
 def cards(
-    history: History, wanted: Sequence[Chart], range: str, now: float, *, node: str = "", model: str = ""
+    history: History,
+    wanted: Sequence[Chart],
+    range: str,
+    now: float,
+    colour_of: Callable[[str], int] = colour_index,
+    *,
+    node: str = "",
+    model: str = "",
 ) -> dict[str, Any]:
     """The charts of a node or a model with their figures; a sentence where the history does not answer."""
     try:
@@ -172,16 +182,16 @@ def cards(
         return {"problem": str(error), "cards": [(chart, None) for chart in wanted], "answer": None}
     return {
         "problem": "",
-        "cards": [(chart, _figure(chart, answer)) for chart in wanted],
+        "cards": [(chart, _figure(chart, answer, colour_of)) for chart in wanted],
         "captions": {chart.key: extent(answer, chart.metrics) for chart in wanted if not chart.optional},
         "answer": answer,
     }
 
 
-def _figure(chart: Chart, answer: Answer) -> dict[str, Any] | None:
+def _figure(chart: Chart, answer: Answer, colour_of: Callable[[str], int]) -> dict[str, Any] | None:
     """None where there is nothing to draw."""
     drawn = any(series.metric.name in chart.metrics and any(v is not None for v in series.values) for series in answer.series)
-    return figure(chart, answer) if drawn else None
+    return figure(chart, answer, colour_of) if drawn else None
 
 
 def metrics_of(wanted: Sequence[Chart]) -> list[Metric]:
