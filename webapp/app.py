@@ -66,7 +66,7 @@ def create_app(
     *,
     fleet: Fleet | None = None,
     instances: Instances | None = None,
-    trends: Trends | None = None,
+    trends: blocks.LastHour | None = None,
     events: Events | None = None,
     colours: Colours | None = None,
     past: Past | None = None,

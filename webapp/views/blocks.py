@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from webapp.charts.figure import figure
 from webapp.charts.palette import colour_index
@@ -18,7 +18,7 @@ from webapp.overview.events import Events
 from webapp.overview.memory import segments
 from webapp.overview.selection import COLUMNS, MEASURES, Selection, label_names_of, models_of
 from webapp.overview.summary import Summary, cores_used, summarise
-from webapp.overview.trends import Trend, Trends
+from webapp.overview.trends import NOTHING, Trend
 from webapp.prometheus.alerts import Alert
 from webapp.views.rows import Kept, Rows
 from webapp.views.sharing import Made, Shared, share_seconds
@@ -41,13 +41,21 @@ class _Whole(NamedTuple):
     label_names: list[str]
 
 
+class LastHour(Protocol):
+    """Where the lines of the last hour come from: `overview.trends`, or `overview.asked_trends`."""
+
+    def of(self, node: str, now: float) -> Trend: ...
+
+    def problem(self, now: float) -> str: ...
+
+
 class Cluster:
     """The cluster page's block: the fleet now, with what became of it in the last hour."""
 
     def __init__(
         self,
         fleet: Fleet,
-        trends: Trends,
+        trends: LastHour,
         events: Events,
         wall: Callable[[], float],
         alerts: Callable[[], Sequence[Alert]] = tuple,
@@ -95,7 +103,7 @@ class Cluster:
         alerting = Counter(alert.node for alert in whole.firing)
 
         def trend(node: Node) -> Trend:
-            return self._trends.of(node.name, now) if is_now else Trend("", "")
+            return self._trends.of(node.name, now) if is_now else NOTHING
 
         return {
             "summary": whole.summary,
@@ -108,6 +116,7 @@ class Cluster:
             "part": part,
             "part_groups": part_groups,
             "sizes": {value: len(members) for value, members in groups},
+            "trend_problem": self._trends.problem(now) if is_now else "",
             "rows": Rows(kept or {}, selection, alerting, trend),
             "density": "names" if len(chosen) <= 150 else "cells" if len(chosen) <= 2_000 else "dots",
             "selection": selection,
