@@ -173,7 +173,8 @@ def test_in_the_night_in_which_clocks_are_set_back_local_times_stay_in_line(brow
     times = """figure => {
         const { xaxis, shapes } = figure.canvas.layout;
         const band = shapes.find((shape) => shape.type === "rect");
-        return [...xaxis.range, figure.canvas.data[0].x0, band.x0, band.x1].map(time => Date.parse(time.replace("Z", "") + "Z"));
+        const times = [...xaxis.range, figure.canvas.data[0].x0, band.x0, band.x1];
+        return times.map((time) => Date.parse(time.replace("Z", "") + "Z"));
     }"""
     utc = page.locator("#figure-cpu").evaluate(times)
     page.get_by_label("times in").select_option("local")

@@ -37,6 +37,16 @@ def test_the_rejection_says_what_came_and_what_was_wanted():
     )
 
 
+def test_what_is_told_of_bad_fields_is_bounded():
+    """A message of a few kilobytes, packed, would be answered with megabytes, which its node's page would show."""
+    members = [{"pid": number, "cpu_cores": "x", "command": 1} for number in range(1, 60)]
+    reading = read(node="n1", engines=[{"id": str(number), "members": members} for number in range(100)])
+    assert len(reading.rejected) == 101
+    assert reading.rejected[-1] == ("more", "11700 more fields were left out")
+    reading = read(node="n1", host={"labels": {str(number): number for number in range(50_000)}})
+    assert len(reading.rejected) == 65
+
+
 @pytest.mark.parametrize("name", [None, "", "  ", "\u200b", "\u202e \ufeff", 7, True, [], "x" * 254, ".", ".."])
 def test_a_heartbeat_without_a_usable_name_is_refused(name: Any):
     with pytest.raises(HeartbeatRefused) as refusal:

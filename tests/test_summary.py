@@ -50,6 +50,12 @@ def test_the_worst_is_named_first(registry, clock, beat):
     ]
 
 
+def test_concerns_of_one_level_are_in_the_order_of_the_nodes_numbers(registry, beat):
+    for name in ("cpu-111", "cpu-45"):
+        beat(name, agent=name, load={"cpu_percent": 99.0})
+    assert [one.node for one in concerns.of(registry.nodes())] == ["cpu-45", "cpu-111"]
+
+
 def test_a_calm_fleet_has_no_concern(registry, beat):
     beat("n1")
     assert concerns.of(registry.nodes()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
@@ -12,6 +13,7 @@ from flask import Flask
 
 from webapp import heartbeat
 from webapp.app import create_app
+from webapp.charts.colours import Colours
 from webapp.fleet.instances import Instances
 from webapp.fleet.joined import NO_AGENT, Recorder, WithInstances
 from webapp.fleet.listening import TICK_SECONDS, Listening
@@ -21,15 +23,19 @@ from webapp.history import History
 from webapp.history.embedded import EmbeddedHistory
 from webapp.history.past import FurtherBack, Past, StoredPast
 from webapp.measurement import Measurement
+from webapp.overview.asked_trends import AskedTrends
 from webapp.overview.events import Events
 from webapp.overview.placement import RecentIdle
 from webapp.overview.trends import Trends
 from webapp.prometheus.connection import Connection, connect
+from webapp.prometheus.copies import Copies
 from webapp.prometheus.managed import SCRAPE_SECONDS, ManagedPrometheus
 from webapp.settings import SettingError
 from webapp.storage.store import Store
 from webapp.telemetry import Gauge, Telemetry
 from webapp.views import rules
+
+log = logging.getLogger(__name__)
 
 #: Seconds between two looks for what fell silent, is to be kept or is to be forgotten.
 HOUSEKEEPING_SECONDS = 5.0
@@ -117,8 +123,9 @@ class ControlPlane:
             fleet=elsewhere,
             past=self._past(connection, elsewhere is not None),
             instances=self._instances,
-            trends=self._trends,
+            trends=_asked_trends(connection) if connection and elsewhere else self._trends,
             events=self._events,
+            colours=Colours(settings.data_dir and settings.data_dir / "colours.json"),
             idle_cores=self._idle.cores,
             queries=connection.queries if connection else None,
             alerts=connection.alerts.firing if connection else tuple,
@@ -163,13 +170,19 @@ class ControlPlane:
 
     def _run(self) -> None:
         names = [node.name for node in self.registry.nodes()]
-        self._trends.fill(self._embedded, names, time.time(), self._closing.is_set)
+        try:
+            self._trends.fill(self._embedded, names, time.time(), self._closing.is_set)
+        except Exception:
+            log.exception("sparklines start empty")
         looked = time.monotonic()
         while not self._closing.wait(TICK_SECONDS):
             self._listening.tick()
             if time.monotonic() - looked >= HOUSEKEEPING_SECONDS:
                 looked = time.monotonic()
-                self._keep_house()
+                try:
+                    self._keep_house()
+                except Exception:  # without this thread no silence would be told from a time in which nobody listened
+                    log.exception("housekeeping failed; it is tried again")
 
     def _keep_house(self) -> None:
         self._events.watch(self.registry.nodes())
@@ -177,6 +190,10 @@ class ControlPlane:
         self._instances.expire()
         self._recorder.step()
         self._idle.keep_only([node.name for node in self._fleet.nodes()])
+
+
+def _asked_trends(connection: Connection) -> AskedTrends:
+    return AskedTrends(connection.hour, Copies(connection.server.name, patience=0.0, threads=1, most_kept=1))
 
 
 def _telemetry(store: Store) -> Telemetry:

@@ -5,6 +5,7 @@ A value that is not zero is never written as zero.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -143,3 +144,12 @@ def plural(count: float, one: str, many: str = "") -> str:
     ('1 node', '3 nodes', '0 processes')
     """
     return f"{count:,.0f} {one if count == 1 else many or one + 's'}"
+
+
+def natural(name: str) -> str:
+    """A name as it is put in order: the numbers in it by their value.
+
+    >>> sorted(["cpu-100", "cpu-9", "CPU-10"], key=natural)
+    ['cpu-9', 'CPU-10', 'cpu-100']
+    """
+    return re.sub(r"[0-9]+", lambda digits: digits[0].zfill(20), name.casefold())

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from webapp.fields import Rejection, kind_of, printable, shown, shows_nothing, values
+from webapp.fields import Rejection, Rejections, kind_of, printable, shown, values
 from webapp.measurement import Measurement
 
 SCHEMA = "heartbeat_v1"
@@ -145,10 +145,19 @@ def _nesting(body: bytes) -> int:
 
 def from_mapping(message: Mapping[str, Any]) -> Reading:
     """The measurement in a message that is already parsed. Raises HeartbeatRefused if it names no node."""
-    rejected: list[Rejection] = []
+    rejected = Rejections()
     name = _name(message.get("node"))
     fields = values(Measurement, message, "", rejected)
-    return Reading(Measurement(name, **fields), tuple(rejected))
+    return Reading(Measurement(name, **fields), rejected.told())
+
+
+def shows_nothing(name: str) -> bool:
+    """Whether a name has nothing in it that a page could show.
+
+    >>> shows_nothing(" \\u200b"), shows_nothing("cpu 07")
+    (True, False)
+    """
+    return not any(character.isprintable() and character != " " for character in name)
 
 
 def _name(value: Any) -> str:

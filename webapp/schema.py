@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from webapp import heartbeat
-from webapp.fields import Flag, Part, Parts, Quantity, Text, Texts, shows_nothing
+from webapp.fields import Flag, Part, Parts, Quantity, Text, Texts
 from webapp.heartbeat import LIMITS, LONGEST_NAME, Limits, Reading
 from webapp.measurement import Measurement
 
@@ -44,7 +44,7 @@ def _faultless(body: bytes) -> Measurement | None:
         measurement = _DECODER.decode(body)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         return None
-    if shows_nothing(measurement.node) or measurement.node in (".", "..") or not _keys_differ(measurement):
+    if heartbeat.shows_nothing(measurement.node) or measurement.node in (".", "..") or not _keys_differ(measurement):
         return None
     return measurement
 

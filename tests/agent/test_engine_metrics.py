@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import threading
@@ -252,6 +253,11 @@ def test_a_redirect_is_not_followed(start, metrics):
 def test_a_page_that_is_no_metrics_is_named(start, metrics, body, reason):
     fake = start(body=body)
     assert asked_once(metrics, engine_at(fake.port)).metrics_error == "metrics: " + reason
+
+
+def test_a_page_that_comes_packed_says_so_and_blames_no_switch(start, metrics):
+    fake = start(body=gzip.compress(b"vllm:num_requests_waiting 3\n"), headers={"Content-Encoding": "gzip"})
+    assert "packed, as 'gzip'" in (asked_once(metrics, engine_at(fake.port)).metrics_error or "")
 
 
 def test_a_page_without_end_is_given_up(start, metrics):

@@ -127,7 +127,7 @@ def test_a_server_without_our_series_says_what_was_asked(url: str, clock: Clock)
     assert fleet.nodes() == []
     (notice,) = fleet.notices()
     assert "knows no node" in notice
-    assert 'llmgw_node_heartbeat_age_seconds{cluster="none"}' in notice
+    assert 'llmgw_node_heartbeat_age_seconds{exported_node="",cluster="none"}' in notice
 
 
 class Counting(PrometheusServer):

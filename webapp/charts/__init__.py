@@ -2,7 +2,8 @@
 
 Read in this order; each module imports only what stands above it:
 
-    palette       the colour of a model
+    palette       the colours that there are
+    colours       which model has which
     axis          units, upper ends and ticks
     lines         what is drawn of an answer
     drawing       the pieces of a figure

@@ -7,14 +7,14 @@ plotly fills across; and a value with a gap on both sides gets a marker, because
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from webapp.charts import drawing
 from webapp.charts.axis import Axis, axis, shortened
 from webapp.charts.drawing import GREY
 from webapp.charts.lines import Line, Mark, Values, lines, marks
-from webapp.charts.palette import colour
+from webapp.charts.palette import colour, colour_index, is_hollow
 from webapp.formats import iso_time
 from webapp.history import Answer
 from webapp.lens import Chart
@@ -33,16 +33,17 @@ _MOST_MARKS = 24
 
 _GRID = "rgba(128,136,143,0.22)"
 
-#: For lines that share a colour on one chart.
-_DASHES = ("solid", "dot", "dash", "dashdot")
+#: For lines that share a hue on one chart: of models with the palette's second mark, and of those with the same place.
+_DASHES = ("solid", "dash", "dashdot", "longdash")
+_HOLLOW_DASHES = ("dot", "longdashdot", "2px,6px", "10px,2px")
 
 
-def figure(chart: Chart, answer: Answer) -> dict[str, Any]:
+def figure(chart: Chart, answer: Answer, colour_of: Callable[[str], int] = colour_index) -> dict[str, Any]:
     """`data` and `layout`, in the palette's light colours; the page puts the dark ones in their place.
 
-    The unit that the values are drawn in is `layout.meta.unit`.
+    The unit that the values are drawn in is `layout.meta.unit`. `colour_of`: a model's place in the palette.
     """
-    drawn = lines(chart, answer)
+    drawn = lines(chart, answer, colour_of)
     happened = marks(chart, answer)[-_MOST_MARKS:] if chart.starts else []
     stacked = _stacked(drawn) if chart.stacked else [line.values for line in drawn]
     highest = max((value for values in stacked for value in values if value is not None), default=0.0)
@@ -81,8 +82,9 @@ def _styles(drawn: Sequence[Line]) -> list[dict[str, Any]]:
     for line in drawn:
         if line.role == "line":
             found.append({"color": colour(line.colour), "width": 1.5})
-            if again := used.count(line.colour):
-                found[-1]["dash"] = _DASHES[again % len(_DASHES)]
+            dashes = _HOLLOW_DASHES if is_hollow(line.colour) else _DASHES
+            if (dash := dashes[used.count(line.colour) % len(dashes)]) != "solid":
+                found[-1]["dash"] = dash
             used.append(line.colour)
         else:
             found.append({"color": GREY, "width": 1.2} | ({"dash": "dash"} if line.role == "limit" else {}))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from webapp.charts.palette import LIGHT, colour_index
+from webapp.formats import natural
 from webapp.history import Answer, Series
 from webapp.metrics import Chart
 
@@ -38,12 +39,12 @@ class Mark(NamedTuple):
     text: str
 
 
-def lines(chart: Chart, answer: Answer) -> list[Line]:
+def lines(chart: Chart, answer: Answer, colour_of: Callable[[str], int] = colour_index) -> list[Line]:
     """The lines by name, then what is folded, then the rest of the whole, then the limit.
 
-    A sum is of those that are known; it is None only where none is.
+    A sum is of those that are known; it is None only where none is. `colour_of`: a model's place in the palette.
     """
-    found = _grouped(chart, answer)
+    found = _grouped(chart, answer, colour_of)
     drawn = sorted(found, key=lambda line: -sum(value or 0.0 for value in line.values))
     kept = drawn if len(drawn) <= MOST_LINES else drawn[:MOST_LINES]
     folded = [line for line in found if line not in kept]
@@ -60,26 +61,17 @@ def lines(chart: Chart, answer: Answer) -> list[Line]:
     return answered
 
 
-def _grouped(chart: Chart, answer: Answer) -> list[Line]:
+def _grouped(chart: Chart, answer: Answer, colour_of: Callable[[str], int]) -> list[Line]:
     groups: dict[str, list[Series]] = {}
     for series in answer.series:
         if series.metric.name in chart.metrics and all(series.label(name) == value for name, value in chart.where):
             groups.setdefault(series.label(chart.by) if chart.by else "", []).append(series)
     drawn = []
-    for value, group in sorted(groups.items(), key=lambda item: _natural(item[0])):
-        colour = colour_index(group[0].label("model"))
+    for value, group in sorted(groups.items(), key=lambda item: natural(item[0])):
+        model = group[0].label("model")
+        colour = colour_of(model) if model else 0
         drawn.append(Line(_name(chart, value, group[0]), _together([series.values for series in group], chart), colour=colour))
     return [line for line in drawn if any(value is not None for value in line.values)]
-
-
-def _natural(text: str) -> tuple[int, str]:
-    """Orders 1m, 5m, 15m by their numbers.
-
-    >>> sorted(["5m", "15m", "1m", "b", "a"], key=_natural)
-    ['1m', '5m', '15m', 'a', 'b']
-    """
-    digits = text[: len(text) - len(text.lstrip("0123456789"))][:9]
-    return int(digits) if digits else 10**9, text
 
 
 def _name(chart: Chart, value: str, series: Series) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from webapp.fields import Rejection, number, printable, shown, shows_nothing, text, values, whole
+from webapp.fields import Rejection, number, printable, shown, text, values, whole
+from webapp.heartbeat import shows_nothing
 
 #: Largest `meta` and `capabilities` that are kept, as bytes of JSON, and the largest snapshot.
 LARGEST_META = 16 * 1024

@@ -10,6 +10,7 @@ Read in this order; each module imports only what stands above it:
     concerns      what is wrong now
     events        what changed in the last hour
     trends        the last hour of CPU and RAM, for sparklines
+    asked_trends  the same from a Prometheus
     models        what each model takes of the fleet
     model_order   in which order a reader sees them
     records       nodes, engines and models as flat records

@@ -26,7 +26,7 @@ def of(nodes: Sequence[Node], alerts: Sequence[Alert] = ()) -> list[Concern]:
     found = [concern for node in nodes for concern in _of_node(node)]
     names = {node.name for node in nodes}
     found += [Concern(alert.node, _level(alert), f"alert {_said(alert)}") for alert in alerts if alert.node in names]
-    return sorted(found, key=lambda concern: (concern.level != "critical", concern.node))
+    return sorted(found, key=lambda concern: (concern.level != "critical", formats.natural(concern.node)))
 
 
 def _level(alert: Alert) -> Level:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -28,15 +27,6 @@ class Column:
     descending: bool = True
 
 
-def natural(name: str) -> str:
-    """A name as it is put in order: the numbers in it by their value.
-
-    >>> sorted(["cpu-100", "cpu-9", "CPU-10"], key=natural)
-    ['cpu-9', 'CPU-10', 'cpu-100']
-    """
-    return re.sub(r"[0-9]+", lambda digits: digits[0].zfill(20), name.casefold())
-
-
 def _disk(node: Node) -> float | None:
     fullest = gauges.fullest_disk(node.numbers) if node.numbers else None
     return fullest[1].percent if fullest else None
@@ -48,7 +38,7 @@ def _memory(node: Node) -> float | None:
 
 
 COLUMNS: tuple[Column, ...] = (
-    Column("name", "Node", lambda node: natural(node.name), descending=False),
+    Column("name", "Node", lambda node: formats.natural(node.name), descending=False),
     Column("state", "State", lambda node: STATES.index(node.state)),
     Column("age", "Heard", lambda node: node.heard_s),
     Column("cpu", "CPU", lambda node: node.numbers.load.cpu_percent if node.numbers else None),
@@ -56,7 +46,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("load", "Load / core", lambda node: load_per_core(node.numbers) if node.numbers else None),
     Column("disk", "Fullest disk", _disk),
     Column("engines", "Engines", lambda node: len(node.numbers.engines) if node.numbers else None),
-    Column("queue", "Queue", lambda node: waiting(node.numbers.engines)[0] if node.numbers else None),
+    Column("queue", "Waiting", lambda node: waiting(node.numbers.engines)[0] if node.numbers else None),
 )
 _COLUMNS = {column.key: column for column in COLUMNS}
 
@@ -208,7 +198,7 @@ class Selection:
         groups: dict[str, list[Node]] = {}
         for node in nodes:
             groups.setdefault(node.measurement.host.labels.get(self.group, ""), []).append(node)
-        return sorted(groups.items(), key=lambda item: (not item[0], item[0]))
+        return sorted(groups.items(), key=lambda item: (not item[0], formats.natural(item[0])))
 
     def rows(self, groups: Sequence[tuple[str, list[Node]]]) -> tuple[Rows, list[tuple[str, list[Node]]]]:
         """The part of `grouped` that is on this page; the last page where there are fewer."""
@@ -229,7 +219,7 @@ class Selection:
         column = _COLUMNS[self.sort]
         chosen = [node for node in nodes if self._matches(node)]
         told = [(value, node.name, node) for node in chosen if (value := column.value(node)) is not None]
-        told.sort(key=lambda item: natural(item[1]))
+        told.sort(key=lambda item: formats.natural(item[1]))
         told.sort(key=lambda item: item[0], reverse=self.descending)  # stable: names stay in order among equals
         return [node for _, _, node in told] + [node for node in chosen if column.value(node) is None]
 

@@ -23,9 +23,9 @@ STEP_SECONDS = 120
 #: A level a letter: "a" for 0 percent to "z" for 100; "-" where nothing was measured.
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
-_CPU = "llmgw_node_cpu_utilization_percent"
-_USED = "llmgw_node_memory_used_bytes"
-_TOTAL = "llmgw_node_memory_bytes"
+CPU = "llmgw_node_cpu_utilization_percent"
+USED = "llmgw_node_memory_used_bytes"
+TOTAL = "llmgw_node_memory_bytes"
 
 
 class Trend(NamedTuple):
@@ -33,6 +33,10 @@ class Trend(NamedTuple):
 
     cpu: str
     memory: str
+
+
+#: Of a node of which no hour is known.
+NOTHING = Trend("", "")
 
 
 class _Track:
@@ -59,15 +63,15 @@ class _Track:
 
     def _letter(self, step: int) -> str:
         known = self.steps.get(step)
-        return "-" if known is None else _letter(known[0] / known[1])
+        return letter(None if known is None else known[0] / known[1])
 
 
-def _letter(percent: float) -> str:
+def letter(percent: float | None) -> str:
     """
-    >>> _letter(0), _letter(50), _letter(100), _letter(130)
-    ('a', 'm', 'z', 'z')
+    >>> letter(0), letter(50), letter(100), letter(130), letter(None)
+    ('a', 'm', 'z', 'z', '-')
     """
-    return _LETTERS[min(25, max(0, int(percent / 4)))]
+    return "-" if percent is None else _LETTERS[min(25, max(0, int(percent / 4)))]
 
 
 class Trends:
@@ -97,7 +101,11 @@ class Trends:
         last = int(now // STEP_SECONDS)
         with self._lock:
             tracks = self._tracks.get(node)
-            return Trend(*(track.letters(last) for track in tracks)) if tracks else Trend("", "")
+            return Trend(*(track.letters(last) for track in tracks)) if tracks else NOTHING
+
+    def problem(self, now: float) -> str:
+        """Why lines are missing, in a sentence: they come with the heartbeats, so nothing stands in their way."""
+        return ""
 
     def forget(self, node: str) -> None:
         with self._lock:
@@ -106,7 +114,7 @@ class Trends:
     def fill(self, history: History, nodes: Iterable[str], now: float, stopping: Callable[[], bool] = lambda: False) -> None:
         """Put in what the history knows of the hour before `now`; stops at the first question without an answer."""
         rows = families()
-        metrics = [metric for name in (_CPU, _USED, _TOTAL) for metric in rows[name]]
+        metrics = [metric for name in (CPU, USED, TOTAL) for metric in rows[name]]
         end = now // STEP_SECONDS * STEP_SECONDS
         wanted = Range(end - (STEPS - 1) * STEP_SECONDS, end, STEP_SECONDS)
         for node in nodes:
@@ -120,11 +128,11 @@ class Trends:
             values = {series.metric.name: series.values for series in answer.series}
             unknown = [None] * len(wanted.times)
             for index, at in enumerate(wanted.times):
-                used, total = values.get(_USED, unknown)[index], values.get(_TOTAL, unknown)[index]
+                used, total = values.get(USED, unknown)[index], values.get(TOTAL, unknown)[index]
                 # A point of the history speaks for the step before its time.
                 self._add(
                     node,
                     at - STEP_SECONDS / 2,
-                    values.get(_CPU, unknown)[index],
+                    values.get(CPU, unknown)[index],
                     100 * used / total if used is not None and total else None,
                 )

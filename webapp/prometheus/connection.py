@@ -27,6 +27,8 @@ class Connection:
     #: For PromQL to copy and links to the server's own pages.
     queries: PrometheusHistory
     fleet: PrometheusFleet
+    #: For the last hour of all nodes at once: asked in the thread of whoever asks.
+    hour: SharedHistory
     alerts: PrometheusAlerts
 
 
@@ -61,6 +63,7 @@ def connect(settings: SimpleNamespace, url: str, *, scrape_interval: float | Non
         server=server,
         history=SharedHistory(queries, kept),
         queries=queries,
+        hour=SharedHistory(queries, Copies(server.name, threads=1, most_kept=2, spawn=lambda work: work())),
         fleet=PrometheusFleet(server, words, queries, readings),
         alerts=PrometheusAlerts(server, words, firing, extra=settings.prometheus_selector or ""),
     )

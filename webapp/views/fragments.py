@@ -12,6 +12,7 @@ from htmx_flask import request
 from webapp.api import BadParameter
 from webapp.charts.explanations import OurNames, Queries, explain
 from webapp.charts.numbers import numbers as numbers_of
+from webapp.charts.palette import colour_index
 from webapp.fleet.instance import Instance
 from webapp.fleet.nodes import Fleet, Node
 from webapp.history import History, HistoryUnavailable, recent
@@ -35,10 +36,11 @@ def blueprint(
     residents: Callable[[str], Sequence[Instance]] = lambda node: (),
     queries: Queries | None = None,
     alerts: Callable[[], Sequence[Alert]] = tuple,
+    colour_of: Callable[[str], int] = colour_index,
 ) -> Blueprint:
     """`wall`: the Unix time that is shown. `residents`: the instances on a node.
 
-    `queries`: how charts are asked for, where not by our own names.
+    `queries`: how charts are asked for, where not by our own names. `colour_of`: a model's place in the palette.
     """
     fragments = Blueprint("fragments", __name__, url_prefix="/fragments")
     tables: Shared[Body, Kept] = Shared()
@@ -77,7 +79,7 @@ def blueprint(
     @fragments.get("/charts/<name:name>")
     def charts(name: str) -> ResponseReturnValue:
         found = known(name)
-        return shown.respond(blocks.node_charts(history, found, blocks.range_name(request.args), wall()))
+        return shown.respond(blocks.node_charts(history, found, blocks.range_name(request.args), wall(), colour_of))
 
     @fragments.get("/about/<key>")
     def about(key: str) -> ResponseReturnValue:
@@ -108,7 +110,7 @@ def blueprint(
     def model_charts(name: str) -> ResponseReturnValue:
         range, by = blocks.range_name(request.args), model_blocks.by_of(request.args)
         found = model_of(overview.nodes(), name)
-        return shown.respond(model_blocks.cards(history, found, range, by, wall()))
+        return shown.respond(model_blocks.cards(history, found, range, by, wall(), colour_of))
 
     @fragments.get("/numbers")
     def numbers() -> ResponseReturnValue:

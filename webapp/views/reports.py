@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 
 from webapp.charts import report
+from webapp.charts.palette import colour_index
 from webapp.history import History
 from webapp.views import blocks
 from webapp.views.api import file_name
@@ -24,7 +26,8 @@ def _plotly(folder: str) -> Markup:
     return Markup((Path(folder) / PLOTLY).read_text("utf-8"))  # noqa: S704 - our own file
 
 
-def blueprint(fleet: AsOf, history: History) -> Blueprint:
+def blueprint(fleet: AsOf, history: History, colour_of: Callable[[str], int] = colour_index) -> Blueprint:
+    """`colour_of`: a model's place in the palette."""
     reports = Blueprint("reports", __name__)
 
     @reports.get("/reports/<name:name>")
@@ -32,7 +35,7 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
         found = fleet.node(name)
         if found is None:
             abort(404, f"No node is called {name}.")
-        shown = blocks.node_charts(history, found, blocks.range_name(request.args), fleet.now())
+        shown = blocks.node_charts(history, found, blocks.range_name(request.args), fleet.now(), colour_of)
         drawn = [
             (chart, figure, Markup(report.drawing(chart.key, figure)))  # noqa: S704 - plotly escapes what it writes
             for chart, figure in shown["cards"]
