@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 from flask.testing import FlaskClient
 
-from tests.test_machines import strict
-from tests.test_pages import HTMX, ROUTES, Page
+from tests.answers import ROUTES, Page, strict
+from tests.conftest import HTMX
 from webapp import heartbeat
 from webapp.app import create_app
 from webapp.embedding import link

@@ -7,9 +7,9 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.answers import Page
 from tests.conftest import HTMX
 from tests.test_instance_api import METADATA, SNAPSHOT
-from tests.test_pages import Page
 from webapp.app import create_app
 from webapp.fleet.instances import Instances
 

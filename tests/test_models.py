@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.test_pages import Page
+from tests.answers import Page
 from webapp.measurement import Engine, Requests
 from webapp.overview.model_order import Order
 from webapp.overview.models import everything, kv_gauge, memory_gauge, model, models

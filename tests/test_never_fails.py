@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.test_machines import strict
-from tests.test_pages import HTMX, ROUTES
+from tests.answers import ROUTES, strict
+from tests.conftest import HTMX
 from webapp.access import AccessUnusable, TokenFile
 from webapp.app import create_app
 from webapp.config import COMMANDS, settings_of

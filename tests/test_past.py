@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from tests.conftest import GIB
-from tests.test_pages import HTMX, Page
+from tests.answers import Page
+from tests.conftest import GIB, HTMX
 from webapp.app import create_app
 from webapp.fields import printable
 from webapp.formats import iso_time
@@ -18,13 +17,6 @@ from webapp.history.embedded import EmbeddedHistory
 from webapp.history.past import FurtherBack, StoredPast, TooLongAgo, moment_of, written
 from webapp.measurement import Agent, Engine, Gpu, Host
 from webapp.storage.store import Store
-
-
-@pytest.fixture
-def store(wall) -> Iterator[Store]:
-    store = Store(None, clock=wall, commit_every=None)
-    yield store
-    store.close()
 
 
 @pytest.fixture
