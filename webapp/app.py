@@ -25,7 +25,7 @@ from webapp.history.past import Past
 from webapp.metrics import Labels
 from webapp.overview import gauges, models, placement
 from webapp.overview.events import Events
-from webapp.overview.selection import Selection, models_of
+from webapp.overview.selection import models_of
 from webapp.overview.summary import by_model, load_per_core, waiting
 from webapp.overview.trends import Trends
 from webapp.prometheus.alerts import Alert
@@ -197,7 +197,6 @@ def _teach_templates(app: Flask, demo: bool, colour_index: Callable[[str], int])
         waiting=waiting,
         version=__version__,
         demo=demo,
-        Selection=Selection,
         now=time.time,
         dark_colours=on_dark(),
     )

@@ -157,10 +157,6 @@ class Selection:
         others = tuple(one for one in self.labels if one != label)
         return replace(self, labels=others if label in self.labels else (*others, label), page=1)
 
-    def shows(self, view: str) -> Selection:
-        """This selection as a table or as a map."""
-        return replace(self, view=view, page=1)
-
     def at_page(self, page: int) -> Selection:
         """This selection with other rows of the table."""
         return replace(self, page=page)
