@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from flask import Blueprint, Response, abort, request, url_for
+from flask import Blueprint, Response, request, url_for
 from flask.typing import ResponseReturnValue
 
 from webapp.api import ROUTES, BadParameter, limits
@@ -28,6 +28,7 @@ from webapp.overview.spreadsheet import csv_text
 from webapp.overview.summary import summarise
 from webapp.storage.samples import seven_digits
 from webapp.views import blocks, model_blocks
+from webapp.views.errors import no_such_node
 from webapp.views.moment import AsOf
 
 #: Parts of a measurement that the API gives as they came.
@@ -46,7 +47,7 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
     def node(name: str) -> ResponseReturnValue:
         found = fleet.node(name)
         if found is None:
-            abort(404, f"No node is called {name}.")
+            no_such_node(name)
         return _json({"at": iso_time(fleet.now()), **_node(found)})
 
     def engines() -> ResponseReturnValue:

@@ -23,6 +23,7 @@ from webapp.overview.selection import Selection
 from webapp.prometheus.alerts import Alert
 from webapp.views import blocks, model_blocks
 from webapp.views.compression import Body, respond
+from webapp.views.errors import no_such_node
 from webapp.views.figures import Charts
 from webapp.views.rows import Kept
 from webapp.views.sharing import Made, Shared, share_seconds
@@ -59,9 +60,9 @@ def blueprint(
         response.headers["X-Enginehouse-Fragment"] = "1"
         return response
 
-    def known(name: str) -> Node:
+    def node_called(name: str) -> Node:
         found = fleet.node(name)
-        return found if found is not None else abort(404, f"No node is called {name}.")
+        return found if found is not None else no_such_node(name)
 
     @fragments.get("/cluster")
     def cluster() -> ResponseReturnValue:
@@ -74,11 +75,11 @@ def blueprint(
 
     @fragments.get("/node/<name:name>")
     def node(name: str) -> ResponseReturnValue:
-        return render_template("fragments/node.html", **blocks.node(known(name), residents(name), alerts()))
+        return render_template("fragments/node.html", **blocks.node(node_called(name), residents(name), alerts()))
 
     @fragments.get("/charts/<name:name>")
     def charts(name: str) -> ResponseReturnValue:
-        found = known(name)
+        found = node_called(name)
         return shown.respond(blocks.node_charts(history, found, blocks.range_name(request.args), wall(), colour_of))
 
     @fragments.get("/about/<key>")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from flask import Blueprint, abort, redirect, render_template, request, url_for
+from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from webapp.fleet.instance import Instance
@@ -14,6 +14,7 @@ from webapp.overview.model_order import Order
 from webapp.overview.selection import Selection
 from webapp.prometheus.alerts import Alert
 from webapp.views import blocks, model_blocks
+from webapp.views.errors import no_such_node
 from webapp.views.machines import packed_agent
 
 
@@ -36,7 +37,7 @@ def blueprint(
     def node(name: str) -> ResponseReturnValue:
         found = fleet.node(name)
         if found is None:
-            abort(404, f"No node is called {name}; it was never heard, or it was forgotten.")
+            no_such_node(name)
         return render_template(
             "node.html",
             **blocks.node(found, residents(name), alerts()),
