@@ -26,6 +26,9 @@ from webapp.prometheus.vocabulary import Scope, Vocabulary, Window
 #: The fleet is asked for again after this time.
 ASKED_EVERY_SECONDS = 5.0
 
+#: A fleet that is older than this is said to be: each node's age says so before.
+_WORTH_SAYING_SECONDS = 15.0
+
 
 @dataclass(frozen=True)
 class Told:
@@ -82,7 +85,7 @@ class PrometheusFleet:
         if isinstance(told, HistoryUnavailable):
             return [f"{told}."]
         found = [f"{warning}." for warning in told.value.warnings]
-        if told.reason:
+        if told.reason and told.age_s > _WORTH_SAYING_SECONDS:
             found.append(f"{told.reason}; the nodes are shown as they were {told.age_s:.0f} s ago.")
         elif not told.value.heard:
             found.append(f"{self._server.name} knows no node: {self._vocabulary.heard(Scope())} is empty.")
