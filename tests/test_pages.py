@@ -184,6 +184,23 @@ def test_an_empty_fleet_says_how_to_fill_it(client):
     assert {"href": "/add"} in [{"href": a.get("href")} for a in page.all("a")]
 
 
+def test_what_the_reader_must_know_comes_with_each_refresh(registry, history, beat):
+    said: list[str] = []
+    client = create_app(registry, history, notices=lambda: list(said)).test_client()
+    beat("n1", engines=(Engine(id="e", model="m"),))
+    blocks = {
+        "/": "/fragments/cluster",
+        "/nodes/n1": "/fragments/node/n1",
+        "/models": "/fragments/models",
+        "/models/m": "/fragments/model/m",
+    }
+    assert not any('class="notice"' in client.get(block, headers=HTMX).text for block in blocks.values())
+    said.append("Prometheus can't be reached.")
+    for page, block in blocks.items():
+        assert client.get(block, headers=HTMX).text.count("Prometheus can&#39;t be reached.") == 1
+        assert client.get(page).text.count("Prometheus can&#39;t be reached.") == 1
+
+
 def test_what_an_address_of_this_machine_alone_is_good_for_is_said(client):
     assert "leads other machines to themselves" in client.get("/add").text
     assert "leads other machines to themselves" not in client.get("/add", base_url="http://control:8765").text
