@@ -16,9 +16,9 @@ from benchmarks.programs import ROOT, Running, free_port, running
 from benchmarks.report import Row, median
 from benchmarks.sampling import compiled, idle_processes, passes
 from webapp.agent.command import all_sensors
-from webapp.agent.processes import Processes
+from webapp.agent.engines.processes import Processes
+from webapp.agent.engines.stat_files import allow_more_files
 from webapp.agent.sampler import Sampler
-from webapp.agent.stat_files import allow_more_files
 
 PROCESSES, ROUNDS = 2000, 5
 BEATS, BEAT_SECONDS = 12, 1.0

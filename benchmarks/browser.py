@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, Page
 from benchmarks.pages import Fleet, site
 from benchmarks.report import Row, median
 from tests.browser import chromium
-from webapp.embedded import EmbeddedHistory
-from webapp.serving import Server
-from webapp.store import Store
+from webapp.history.embedded import EmbeddedHistory
+from webapp.server.serving import Server
+from webapp.storage.store import Store
 
 REFRESHES = 15
 

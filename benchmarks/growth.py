@@ -16,9 +16,9 @@ from benchmarks.programs import beat_request, control_plane, loaded, requests
 from benchmarks.report import Row, median, timed
 from benchmarks.scrapes import small
 from webapp import exposition, heartbeat
+from webapp.fleet.registry import Registry
 from webapp.heartbeat import Reading
-from webapp.registry import Registry
-from webapp.store import Store
+from webapp.storage.store import Store
 
 SIZES = (100, 1000, 10_000)
 
@@ -52,7 +52,7 @@ def measured() -> Costs:
         add("nodes' block, half changed, ms", changed)
         add("nodes' block, next viewer, ms", shared)
         add("nodes' block, kB", packed / 1000)
-        fleet = Registry(render=exposition.Lines)
+        fleet = Registry()
         for number in range(size):
             fleet.accept(Reading(small(number, chance), ()))
         add("/metrics, ms", 1e3 * median(timed(lambda fleet=fleet: exposition.text(fleet.nodes()), 3, time.process_time)))

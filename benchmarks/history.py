@@ -16,12 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from webapp import charts, heartbeat
-from webapp.embedded import EmbeddedHistory
+from webapp import heartbeat
+from webapp.charts.figure import figure
 from webapp.history import Range
+from webapp.history.embedded import EmbeddedHistory
 from webapp.measurement import Agent, Disk, Engine, Host, Load, Measurement, Network, Pressure, Requests
 from webapp.metrics import CHARTS, METRICS
-from webapp.store import Store
+from webapp.storage.store import Store
 
 INTERVAL = 10
 GIB = 2**30
@@ -115,9 +116,7 @@ def main(nodes: int = 1000, hours: float = 1.0) -> None:
                 end = now // step * step
                 asked = Range(end - seconds, end, step)
                 answer = timed(f"{label} of one node, all series", lambda asked=asked: history.series(METRICS, asked, node=name))
-                timed(
-                    f"{label} of one node, all figures", lambda answer=answer: [charts.figure(chart, answer) for chart in CHARTS]
-                )
+                timed(f"{label} of one node, all figures", lambda answer=answer: [figure(chart, answer) for chart in CHARTS])
         end = now // 15 * 15
         cores = [metric for metric in METRICS if metric.name == "llmgw_shard_cpu_cores"]
         asked = Range(end - 3600, end, 15)

@@ -20,14 +20,14 @@ from benchmarks.report import Row
 from tests.history_contract import BUSY, record
 from tests.prometheus.conftest import backfill, scraped
 from tests.prometheus.promlab import prometheus
-from webapp import charts
-from webapp.copies import Copies
+from webapp.charts.figure import figure
 from webapp.history import Range
 from webapp.metrics import CHARTS, METRICS
-from webapp.promapi import PrometheusServer, Result
-from webapp.prometheus import PrometheusHistory
-from webapp.promhttp import access
-from webapp.shared_history import SharedHistory
+from webapp.prometheus.copies import Copies
+from webapp.prometheus.history import PrometheusHistory
+from webapp.prometheus.queries import PrometheusServer, Result
+from webapp.prometheus.session import access
+from webapp.prometheus.shared_history import SharedHistory
 
 CHARTED = [metric for metric in METRICS if any(metric.name in chart.families for chart in CHARTS)]
 
@@ -80,7 +80,7 @@ def run() -> list[Row]:
                 began, theirs = time.perf_counter(), server.seconds
                 answer = history.series(CHARTED, Range(end - 3600, end, 15.0), node=BUSY)
                 for chart in CHARTS:
-                    charts.figure(chart, answer)
+                    figure(chart, answer)
                 whole.append(1e3 * (time.perf_counter() - began - (server.seconds - theirs)))
             queries = server.ranges / 20
             fifty = watch(url, end, 50)

@@ -24,9 +24,9 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from webapp.agent.command import all_sensors  # noqa: E402
-from webapp.agent.processes import Processes  # noqa: E402
+from webapp.agent.engines.processes import Processes  # noqa: E402
+from webapp.agent.engines.stat_files import allow_more_files  # noqa: E402
 from webapp.agent.sampler import Sampler  # noqa: E402
-from webapp.agent.stat_files import allow_more_files  # noqa: E402
 
 PASSES = 20
 ROUNDS = 7

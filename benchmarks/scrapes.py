@@ -18,10 +18,10 @@ from prometheus_client.core import GaugeMetricFamily
 from benchmarks.programs import beat_request, control_plane, free_port, loaded, requests, running
 from benchmarks.report import Row, median, timed
 from webapp import exposition
+from webapp.fleet.registry import Registry
 from webapp.heartbeat import Reading
 from webapp.measurement import Agent, Disk, Load, Measurement, Network, Pressure
 from webapp.metrics import families
-from webapp.registry import Registry
 
 NODES = 10_000
 GIB = 2**30
@@ -80,7 +80,7 @@ def run() -> list[Row]:
     registry = CollectorRegistry()
     registry.register(Collector(fleet))  # type: ignore[arg-type]
     for _ in range(3):
-        ours = Registry(render=exposition.Lines)  # each node has just reported
+        ours = Registry()  # each node has just reported
         for one in fleet:
             ours.accept(Reading(one, ()))
         cold += timed(lambda ours=ours: exposition.text(ours.nodes()), 1, time.process_time)

@@ -19,21 +19,22 @@ PAGE = (ROOT / "docs" / "adding-a-metric.md").read_text("utf-8")
 #: Runs in the copy: a node whose kernel says 4096 kB, from its /proc to /metrics, the history and the chart.
 WITNESS = """
 import time
-from webapp import charts, exposition, heartbeat
-from webapp.agent import memory
-from webapp.agent.proc import parse_meminfo
-from webapp.embedded import EmbeddedHistory
+from webapp import exposition, heartbeat
+from webapp.charts.figure import figure
+from webapp.agent.machine import memory
+from webapp.agent.machine.proc import parse_meminfo
+from webapp.history.embedded import EmbeddedHistory
 from webapp.heartbeat import Reading
 from webapp.history import Range
 from webapp.measurement import Load, Measurement
 from webapp.metrics import CHARTS, families
-from webapp.registry import Registry
-from webapp.store import Store
+from webapp.fleet.registry import Registry
+from webapp.storage.store import Store
 
 read = memory.measure(parse_meminfo(b"MemTotal: 9000 kB\\nDirty: 4096 kB\\n"))
 sent = Measurement("a", load=Load(age_s=0.0, interval_s=10.0, **read))
 arrived = heartbeat.read(heartbeat.write(sent)).measurement
-registry = Registry(render=exposition.render)
+registry = Registry()
 registry.accept(Reading(arrived, ()))
 print(exposition.text(registry.nodes()))
 
@@ -44,7 +45,7 @@ store.fill((arrived, start + 10 * step) for step in range(4))
 rows = [row for name in chart.families for row in families()[name]]
 answer = EmbeddedHistory(store).series(rows, Range(start, start + 30, 10.0), node="a")
 print("history", [value for series in answer.series for value in series.values])
-print("chart", charts.figure(chart, answer))
+print("chart", figure(chart, answer))
 """
 
 
@@ -85,7 +86,7 @@ def run(folder: Path, *arguments: str) -> str:
 
 
 def test_three_files_are_touched():
-    assert sorted(changes()) == ["webapp/agent/memory.py", "webapp/measurement.py", "webapp/metrics.py"]
+    assert sorted(changes()) == ["webapp/agent/machine/memory.py", "webapp/measurement.py", "webapp/metrics.py"]
 
 
 def test_the_number_reaches_metrics_history_and_chart(copy):

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from webapp import charts
+from webapp.charts.figure import figure
+from webapp.charts.lines import MOST_LINES, lines, marks
+from webapp.charts.numbers import table
+from webapp.charts.palette import LIGHT, colour_index
 from webapp.history import Answer, Range, Series, Span
 from webapp.lens import Chart
-from webapp.lines import MOST_LINES, lines, marks
 from webapp.metrics import CHARTS, METRICS, families
-from webapp.palette import LIGHT, colour_index
 
 START = 1_800_000_000.0
 BY_KEY = {chart.key: chart for chart in CHARTS}
@@ -43,9 +44,9 @@ def cores(**models):
 
 def checked(chart, answer, **more):
     """The figure, as strict JSON carries it; plotly.py refuses misspelt properties."""
-    figure = json.loads(json.dumps(charts.figure(chart, answer, **more), allow_nan=False))
-    go.Figure(figure)
-    return figure
+    drawn = json.loads(json.dumps(figure(chart, answer, **more), allow_nan=False))
+    go.Figure(drawn)
+    return drawn
 
 
 def named(figure, name):
@@ -152,7 +153,7 @@ def test_a_chart_of_zeros_has_an_axis():
 def test_an_answer_without_series_is_an_empty_figure():
     empty = Answer(Range(START, START + 60, 15), (), START)
     assert checked(BY_KEY["engine_cpu"], empty)["data"] == []
-    assert charts.numbers(BY_KEY["engine_cpu"], empty)[0] == ["time (UTC)"]
+    assert table(BY_KEY["engine_cpu"], empty)[0] == ["time (UTC)"]
 
 
 def test_time_without_a_listener_is_a_grey_band_that_says_why():
@@ -194,7 +195,18 @@ def test_a_model_has_its_own_colour_on_every_chart():
 
 def test_models_that_share_a_colour_differ_by_their_dashes():
     twins = [name for name in (f"m{n}" for n in range(40)) if colour_index(name) == 3][:2]
-    figure = checked(BY_KEY["engine_cpu"], answer(*cores(**dict.fromkeys(twins, (1.0,)))))
+    assert_told_apart(checked(BY_KEY["engine_cpu"], answer(*cores(**dict.fromkeys(twins, (1.0,))))), *twins)
+
+
+def test_a_model_with_the_second_mark_has_a_dotted_line():
+    figure = checked(
+        BY_KEY["engine_cpu"], answer(*cores(first=(1.0,), ninth=(1.0,))), colour_of={"first": 0, "ninth": 8}.__getitem__
+    )
+    assert_told_apart(figure, "first", "ninth")
+    assert named(figure, "ninth")["line"]["dash"] == "dot"
+
+
+def assert_told_apart(figure, *twins):
     first, second = (named(figure, name)["line"] for name in twins)
     assert first["color"] == second["color"]
     assert first.get("dash") != second.get("dash")
@@ -248,7 +260,7 @@ def test_a_gpu_is_called_by_its_kind_and_the_start_of_its_id():
 
 def test_the_numbers_of_a_chart_are_a_table():
     rows = [("llmgw_node_memory_used_bytes", {}, (8.0 * GIB, None)), ("llmgw_node_memory_bytes", {}, (64.0 * GIB, 64.0 * GIB))]
-    assert charts.numbers(BY_KEY["memory"], answer(*rows)) == (
+    assert table(BY_KEY["memory"], answer(*rows)) == (
         ["time (UTC)", "Memory used (bytes)", "total (bytes)"],
         [["2027-01-15T08:00:00Z", 8.0 * GIB, 64.0 * GIB], ["2027-01-15T08:00:15Z", None, 64.0 * GIB]],
     )

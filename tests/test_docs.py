@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from webapp import heartbeat, zipapp
-from webapp.agent.declared import declared
+from webapp.agent.engines.declared import declared
 from webapp.config import COMMANDS, SETTINGS, settings_of
 from webapp.settings import resolve
 

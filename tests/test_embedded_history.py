@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from webapp.embedded import EmbeddedHistory
 from webapp.history import LOOKBACK_SECONDS, HistoryUnavailable, Range, Span
+from webapp.history.embedded import EmbeddedHistory
 from webapp.measurement import Disk, Engine, Gpu, Load, Measurement, Network, Pressure, Requests
 from webapp.metrics import METRICS, families
-from webapp.samples import COLUMNS, Layout, sample
-from webapp.store import Store
+from webapp.storage.samples import COLUMNS, Layout, sample
+from webapp.storage.store import Store
 
 FAMILIES = families()
 (CPU,) = FAMILIES["llmgw_node_cpu_utilization_percent"]

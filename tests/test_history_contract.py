@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.history_contract import HistoryContract, Recording, record
-from webapp.embedded import EmbeddedHistory
 from webapp.history import History
-from webapp.store import Store
+from webapp.history.embedded import EmbeddedHistory
+from webapp.storage.store import Store
 
 END = 1_800_003_600.0
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from webapp.app import create_app
-from webapp.instances import Instances
-from webapp.placement import RecentIdle
+from webapp.fleet.instances import Instances
+from webapp.overview.placement import RecentIdle
 
 SNAPSHOT = {
     "schema_version": "resource_snapshot_v1",

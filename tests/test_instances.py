@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.descriptions import LARGEST_META, BadRequest
-from webapp.instances import CapabilitiesWanted, Instances, InstancesFull, UnknownInstance
-from webapp.resource import normalised
+from webapp.fleet.descriptions import LARGEST_META, BadRequest
+from webapp.fleet.instances import CapabilitiesWanted, Instances, InstancesFull, UnknownInstance
+from webapp.fleet.resource import normalised
 
 ENGINE = {"host": "10.0.0.7", "port": 8000}
 CAPABILITIES = {"model": {"identifier": "m"}, "kv_cache": {"dtype": "fp16"}}
@@ -81,7 +81,7 @@ def test_a_heartbeat_that_waits_while_its_instance_unregisters_revives_nothing(i
 
 
 def instances_module():
-    from webapp import instances as module
+    from webapp.fleet import instances as module
 
     return module
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from tests.test_pages import Page
+from tests.answers import Page
 from webapp.measurement import Engine, Requests
-from webapp.model_order import Order
-from webapp.models import everything, kv_gauge, memory_gauge, model, models
+from webapp.overview.model_order import Order
+from webapp.overview.models import everything, kv_gauge, memory_gauge, model, models
 
 
 def engine(id: str, name: str | None = "m", **more) -> Engine:
@@ -31,7 +31,7 @@ def test_a_total_names_the_engines_that_it_leaves_out(registry, beat, clock):
     beat("new", agent="new", engines=(engine("e0", cpu_cores=1.0, requests=Requests(3.0, 1.0)), engine("e1", cpu_cores=None)))
     found = model(registry.nodes(), "m")
     assert found.cores.value == 1.0
-    assert found.cores.note == "1 of 4 engines; 2 on stale nodes, 1 not told"
+    assert found.cores.note == "1 of 4 engines; 2 on stale nodes, 1 not reported"
     assert found.engines.note == "2 of 4 engines; 2 on stale nodes"
     assert found.waiting.value == 3.0
     assert [one.numbers is None for one in found.placed] == [False, False, True, True]
@@ -112,7 +112,7 @@ def test_a_model_that_nobody_serves_still_has_a_page_for_its_past(client, beat):
 
 @pytest.mark.parametrize(
     ("engines", "said"),
-    [((), "none reported an engine"), ((Engine(id="x"),), "1 engine whose model is not known")],
+    [((), "but no engine"), ((Engine(id="x"),), "1 engine whose model is unknown")],
 )
 def test_no_model_is_not_an_empty_fleet(client, beat, engines, said):
     assert "No node has reported yet" in client.get("/models").text
@@ -130,10 +130,10 @@ def test_a_chip_leads_to_its_model_and_no_model_leads_nowhere(client, beat):
 
 
 def test_charts_of_a_model_are_summed_or_a_line_a_node():
-    from webapp.charts import figure
+    from webapp.charts.figure import figure
+    from webapp.charts.palette import colour, colour_index
     from webapp.history import Answer, Range, Series
     from webapp.metrics import families
-    from webapp.palette import colour, colour_index
     from webapp.views.model_blocks import charts_of
 
     metric = families()["llmgw_shard_cpu_cores"][0]

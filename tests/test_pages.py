@@ -3,73 +3,21 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urljoin
 
 import pytest
 
-from tests.conftest import GIB
+from tests.answers import HOSTILE, ROUTES, Page
+from tests.conftest import GIB, HTMX
 from webapp.app import create_app
 from webapp.history import HistoryUnavailable
 from webapp.measurement import Disk, Engine, Host, Requests
+from webapp.overview.trends import Trends
 from webapp.views.audience import BLOCKS, audience
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
-HTMX = {"HX-Request": "true"}
-
-#: Every route: its kind, who may use it, and a path that shows it.
-ROUTES = {
-    "static": ("asset", "anyone", "/static/icon.svg"),
-    "machines.beat": ("machine", "agent", None),
-    "machines.metrics": ("machine", "viewer", "/metrics"),
-    "machines.agent": ("machine", "anyone", "/agent.pyz"),
-    "machines.health": ("machine", "anyone", "/healthz"),
-    "pages.cluster": ("page", "viewer", "/"),
-    "pages.node": ("page", "viewer", "/nodes/cpu-07"),
-    "pages.nodes": ("page", "viewer", "/nodes/"),
-    "pages.add": ("page", "viewer", "/add"),
-    "pages.embed_check": ("page", "viewer", "/embed/check"),
-    "fragments.cluster": ("fragment", "viewer", "/fragments/cluster"),
-    "fragments.node": ("fragment", "viewer", "/fragments/node/cpu-07"),
-    "fragments.about": ("fragment", "viewer", "/fragments/about/cpu"),
-    "fragments.charts": ("fragment", "viewer", "/fragments/charts/cpu-07"),
-    "instances.index": ("page", "viewer", "/instances"),
-    "instances.page": ("page", "viewer", "/instances/hp_cpu-07:8000"),
-    "instances.index_fragment": ("fragment", "viewer", "/fragments/instances"),
-    "instances.fragment": ("fragment", "viewer", "/fragments/instance/hp_cpu-07:8000"),
-    "placement.page": ("page", "viewer", "/placement"),
-    "placement.ask": ("machine", "viewer", "/v1/placement"),
-    "instance_api.register": ("machine", "agent", None),
-    "instance_api.beat": ("machine", "agent", None),
-    "instance_api.report": ("machine", "agent", None),
-    "instance_api.unregister": ("machine", "agent", None),
-    "instance_api.list_all": ("machine", "viewer", "/v1/instance/list"),
-    "instance_api.instance_resources": ("machine", "viewer", "/debug/instance_resources"),
-    "instance_api.instance_loads": ("machine", "viewer", "/debug/instance_loads"),
-    "instance_api.status": ("machine", "viewer", "/debug/status"),
-    "instance_api.whole_pool": ("machine", "viewer", "/debug/pool_resource"),
-    "instance_api.sources": ("machine", "viewer", "/debug/pool_resource_sources"),
-    "login.form": ("page", "anyone", None),
-    "login.sign_in": ("form", "anyone", None),
-    "login.sign_out": ("form", "anyone", None),
-    "admin.forget": ("form", "admin", None),
-    "admin.note": ("form", "admin", None),
-    "admin.hand_over": ("form", "admin", None),
-    "pages.models": ("page", "viewer", "/models"),
-    "pages.models_": ("page", "viewer", "/models/"),
-    "pages.model": ("page", "viewer", "/models/llama-3.1-8b"),
-    "reports.node": ("page", "viewer", "/reports/cpu-07"),
-    "api.nodes": ("machine", "viewer", "/api/v1/nodes"),
-    "api.node": ("machine", "viewer", "/api/v1/nodes/cpu-07"),
-    "api.engines": ("machine", "viewer", "/api/v1/engines"),
-    "api.models": ("machine", "viewer", "/api/v1/models"),
-    "api.series": ("machine", "viewer", "/api/v1/series?node=cpu-07&chart=cpu"),
-    "fragments.models": ("fragment", "viewer", "/fragments/models"),
-    "fragments.model": ("fragment", "viewer", "/fragments/model/llama-3.1-8b"),
-    "fragments.model_charts": ("fragment", "viewer", "/fragments/model-charts/llama-3.1-8b"),
-    "fragments.numbers": ("fragment", "viewer", "/fragments/numbers?chart=cpu&node=cpu-07"),
-}
 
 #: What needs the node to be there.
 OF_THE_NODE = {
@@ -83,31 +31,12 @@ OF_THE_NODE = {
 }
 
 
-class Page(HTMLParser):
-    """Tags, texts and the attributes that load or run something."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attributes)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.tags if name == tag]
-
-
 def test_every_route_is_classified(app):
-    told = {}
+    found = {}
     for rule in app.url_map.iter_rules():
         method = "POST" if "POST" in rule.methods else "GET"
-        told[rule.endpoint] = audience(rule.endpoint, rule.rule, method)
-    assert told == {endpoint: (kind, who) for endpoint, (kind, who, _) in ROUTES.items()}
+        found[rule.endpoint] = audience(rule.endpoint, rule.rule, method)
+    assert found == {endpoint: (kind, who) for endpoint, (kind, who, _) in ROUTES.items()}
 
 
 def test_a_get_changes_nothing(app):
@@ -183,6 +112,42 @@ def test_an_empty_fleet_says_how_to_fill_it(client):
     assert {"href": "/add"} in [{"href": a.get("href")} for a in page.all("a")]
 
 
+def test_what_the_reader_must_know_comes_with_each_refresh(registry, history, beat):
+    said: list[str] = []
+    client = create_app(registry, history, notices=lambda: list(said)).test_client()
+    beat("n1", engines=(Engine(id="e", model="m"),))
+    blocks = {
+        "/": "/fragments/cluster",
+        "/nodes/n1": "/fragments/node/n1",
+        "/models": "/fragments/models",
+        "/models/m": "/fragments/model/m",
+    }
+    assert not any('class="notice"' in client.get(block, headers=HTMX).text for block in blocks.values())
+    said.append("Prometheus can't be reached.")
+    for page, block in blocks.items():
+        assert client.get(block, headers=HTMX).text.count("Prometheus can&#39;t be reached.") == 1
+        assert client.get(page).text.count("Prometheus can&#39;t be reached.") == 1
+
+
+def test_what_an_address_of_this_machine_alone_is_good_for_is_said(client):
+    assert "leads other machines to themselves" in client.get("/add").text
+    assert "leads other machines to themselves" not in client.get("/add", base_url="http://control:8765").text
+
+
+def test_the_charts_of_a_new_node_show_a_quarter_of_an_hour(registry, history, beat, measurement, wall):
+    """At the edge of an hour, the first minutes would be a hair."""
+    trends = Trends()
+    client = create_app(registry, history, trends=trends, wall=wall).test_client()
+    beat("n1", agent="a", engines=(Engine(id="e", model="m"),))
+    for minutes, usual in ((0, "1h"), (1, "15m"), (13, "15m"), (3, "1h")):
+        wall.advance(60 * minutes)
+        if minutes:
+            trends.add(replace(measurement, node="n1"), wall())
+        for path in ("/nodes/n1", "/models/m"):
+            assert f'range={usual}" aria-current="true"' in client.get(path).text
+            assert 'range=6h" aria-current="true"' in client.get(f"{path}?range=6h").text
+
+
 def test_a_row_shows_what_the_node_reported(client, beat):
     beat("cpu-07", host=Host(labels={"rack": "b2"}))
     text = " ".join(Page(client.get("/").text).text.split())
@@ -235,20 +200,6 @@ def test_the_address_holds_filter_and_order(client, beat):
 def test_nothing_matching_is_not_an_empty_fleet(client, beat):
     beat("n1")
     assert "No node matches" in client.get("/?q=zzz").text
-
-
-HOSTILE = [
-    "<img src=x onerror=alert(1)>",
-    '"><svg onload=alert(1)>',
-    "'}]}//",
-    "</script><script>x</script>",
-    "<!--<script>",
-    "a//b/../c?d#e%41",
-    "/a/",
-    "{{7*7}}",
-    "a\u2028b",
-    'rack 14" C:\\new\nx',
-]
 
 
 def test_a_browser_finds_the_node_and_the_model_whose_names_go_up(client, beat):
@@ -358,7 +309,7 @@ def test_who_may_frame_is_on_every_answer_errors_and_assets_included(registry, h
 
 def test_both_directions_of_contact_are_told(client, beat):
     beat("n1", agent_fields={"answered_s_ago": 10.0})
-    assert "our answer reached it 10 s before" in client.get("/nodes/n1").text
+    assert "our last answer reached it 10 s before" in client.get("/nodes/n1").text
     beat("n1", agent_fields={"answered_s_ago": 300.0})
     assert "Our answers have not reached its agent for 5 min, though we hear it." in client.get("/nodes/n1").text
 
@@ -383,7 +334,7 @@ def test_a_name_conflict_is_shown_on_row_and_page(client, beat):
 
 
 def test_the_memory_bar_adds_up_to_the_total(client, beat, registry):
-    from webapp.memory import segments
+    from webapp.overview.memory import segments
 
     beat("n1")
     assert sum(segment.bytes for segment in segments(registry.node("n1").measurement)) == 256 * GIB
@@ -406,7 +357,7 @@ def test_an_engine_that_does_not_tell_its_queue_is_not_an_empty_queue(client, be
     )
     html = client.get("/nodes/n1").text
     assert html.count('title="metrics: 501, start with --metrics"') == 3
-    assert "told by 1 of 2 engines" in " ".join(Page(client.get("/").text).text.split())
+    assert "from 1 of 2 engines" in " ".join(Page(client.get("/").text).text.split())
 
 
 def test_an_engine_without_a_model_stands_beside_one_with(client, beat):

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from webapp import heartbeat
+from webapp.fleet.listening import Listening
+from webapp.fleet.nodes import state
+from webapp.fleet.notes import Note, Notes
+from webapp.fleet.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
 from webapp.heartbeat import Reading
-from webapp.listening import Listening
 from webapp.measurement import Host
-from webapp.nodes import state
-from webapp.notes import Note, Notes
-from webapp.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
 
 
 def test_a_node_silent_for_a_minute_is_stale_and_its_numbers_are_left_out(registry, clock, beat):

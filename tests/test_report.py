@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import plotly.graph_objects as go
 import pytest
 
-from tests.test_pages import HOSTILE, Page
-from webapp import charts
+from tests.answers import HOSTILE, Page
 from webapp.app import create_app
-from webapp.embedded import EmbeddedHistory
+from webapp.charts.figure import figure
 from webapp.history import HistoryUnavailable, recent
+from webapp.history.embedded import EmbeddedHistory
 from webapp.measurement import Engine, Host
 from webapp.metrics import CHARTS
-from webapp.store import Store
 from webapp.views import blocks
-
-
-@pytest.fixture
-def store(wall) -> Iterator[Store]:
-    store = Store(None, clock=wall, commit_every=None)
-    yield store
-    store.close()
 
 
 @pytest.fixture
@@ -81,4 +72,4 @@ def test_the_reports_figures_are_ones_that_plotly_knows(registry, store, wall, b
     fill(store, registry, wall, "cpu-07")
     answer = EmbeddedHistory(store, clock=wall).series(blocks.metrics_of(CHARTS), recent("15m", wall()), node="cpu-07")
     for chart in CHARTS:
-        go.Figure(charts.figure(chart, answer))
+        go.Figure(figure(chart, answer))

@@ -15,16 +15,15 @@ from flask import url_for
 from jinja2.runtime import Context
 from markupsafe import Markup
 
+from tests.conftest import HTMX
+from webapp.fleet.nodes import Node
 from webapp.measurement import Measurement
-from webapp.nodes import Node
-from webapp.selection import ROWS_A_PAGE, Selection
-from webapp.trends import Trend
+from webapp.overview.selection import ROWS_A_PAGE, Selection
+from webapp.overview.trends import Trend
 from webapp.views import rows as rows_module
 from webapp.views.compression import Body
 from webapp.views.rows import AGE, Kept, Rows
 from webapp.views.sharing import Made, Shared, share_seconds
-
-HTMX = {"HX-Request": "true"}
 
 
 def test_a_row_is_rendered_again_only_when_its_node_has_reported(app, client, registry, beat, clock, monkeypatch):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webapp.measurement import Engine, Host, Requests
-from webapp.selection import COLUMNS, Selection
+from webapp.overview.selection import COLUMNS, Selection
 
 
 def selected(query: str) -> Selection:
@@ -58,3 +58,10 @@ def test_search_looks_at_names_labels_models_and_engines_for_every_word(registry
     assert names("qwen cpu") == ["cpu-02"]
     assert names("qwen b2") == []
     assert names("") == ["cpu-01", "cpu-02"]
+
+
+def test_racks_stand_in_the_order_of_their_numbers(registry, beat):
+    for number in (10, 2, 1):
+        beat(f"n{number}", agent=str(number), host=Host(labels={"rack": f"b{number}"}))
+    beat("n0", agent="0")
+    assert [rack for rack, _ in selected("?group=rack").grouped(registry.nodes())] == ["b1", "b2", "b10", ""]

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.programs import eventually
-from webapp.http_messages import RequestReader
-from webapp.serving import CannotListen, Limits, Server, Tls
+from webapp.server.http_messages import RequestReader
+from webapp.server.serving import CannotListen, Limits, Server, Tls
 
 BIG = b"x" * 3_000_000
 
@@ -80,7 +80,7 @@ def get(server: Server, path: str = "/", context: ssl.SSLContext | None = None, 
     ids=["nothing", "half a head", "half a body", "half a chunked body"],
 )
 def test_a_client_that_does_not_finish_is_closed_whatever_it_trickles(sent, monkeypatch):
-    monkeypatch.setattr("webapp.channels.IDLE_SECONDS", 0.5)
+    monkeypatch.setattr("webapp.server.channels.IDLE_SECONDS", 0.5)
     with serving(Limits(read_seconds=0.5)) as (server, closed), connect(server) as client:
         client.sendall(sent)
 
@@ -116,7 +116,7 @@ def test_two_hundred_clients_that_hang_keep_nobody_out():
 
 
 def test_who_does_not_read_the_answer_is_closed_and_holds_no_thread(monkeypatch):
-    monkeypatch.setattr("webapp.channels.LONGEST_ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("webapp.server.channels.LONGEST_ANSWER_SECONDS", 0.5)
     with serving(Limits(threads=1)) as (server, closed), connect(server) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.sendall(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
@@ -125,7 +125,7 @@ def test_who_does_not_read_the_answer_is_closed_and_holds_no_thread(monkeypatch)
 
 
 def test_answers_that_nobody_reads_take_bounded_memory(monkeypatch):
-    monkeypatch.setattr("webapp.serving.LARGEST_WAITING_BYTES", 100_000)
+    monkeypatch.setattr("webapp.server.serving.LARGEST_WAITING_BYTES", 100_000)
     with serving() as (server, closed):
         deaf = [connect(server) for _ in range(10)]
         for client in deaf:
@@ -296,7 +296,7 @@ def test_who_speaks_no_tls_or_stops_in_its_handshake_holds_nobody_up(tls, trusti
 
 
 def test_a_renewed_certificate_is_taken_and_a_broken_one_is_not(tls, tmp_path, monkeypatch):
-    monkeypatch.setattr("webapp.tls.LOOK_SECONDS", -1.0)
+    monkeypatch.setattr("webapp.server.tls.LOOK_SECONDS", -1.0)
     with serving(tls=tls) as (server, _):
 
         def shown() -> bytes:

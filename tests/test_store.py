@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from webapp import database, ledger, waiting
 from webapp.measurement import Agent, Disk, Engine, Load, Measurement
-from webapp.store import Store, StoreUnusable
+from webapp.storage import database, ledger, waiting
+from webapp.storage.store import Store, StoreUnusable
 
 ROOT = Path(__file__).parent.parent
 
@@ -320,7 +320,7 @@ def test_a_read_only_directory_is_refused_in_one_line(tmp_path):
         """
         import os
         from pathlib import Path
-        from webapp.store import Store, StoreUnusable
+        from webapp.storage.store import Store, StoreUnusable
         if os.getuid() == 0:
             os.setuid(65534)  # root may write anywhere
         try:
@@ -482,7 +482,7 @@ def test_a_file_that_may_not_grow_is_told_and_mends_by_itself(tmp_path):
         import resource
         from pathlib import Path
         from webapp.measurement import Load, Measurement
-        from webapp.store import Store
+        from webapp.storage.store import Store
         clock = time.time() - 5_000
         store = Store(Path(sys.argv[1], 'fleet.db'), commit_every=None)
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
@@ -527,7 +527,7 @@ def test_nothing_that_was_committed_is_lost_by_kill_9(tmp_path):
 _HEAVY_WRITER = """
     from pathlib import Path
     from webapp.measurement import Load, Measurement
-    from webapp.store import Store
+    from webapp.storage.store import Store
     class Told(Store):
         def commit(self):
             before = recorded

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp import concerns, formats
+from webapp import formats
 from webapp.measurement import Disk, Engine
-from webapp.summary import summarise
+from webapp.overview import concerns
+from webapp.overview.summary import summarise
 
 
 def test_a_total_says_which_nodes_it_is_of(registry, clock, beat):
@@ -20,7 +21,7 @@ def test_a_total_says_which_nodes_it_is_of(registry, clock, beat):
     beat("told", agent="t", load={"cpu_percent": 50.0, "cpus": 10})
     summary = summarise(registry.nodes())
     assert (summary.cores_used.value, summary.cores.value) == (5.0, 10)
-    assert summary.cores_used.note == "1 of 5 nodes; 1 stale, 1 gone, 1 not known, 1 with old numbers"
+    assert summary.cores_used.note == "1 of 5 nodes; 1 stale, 1 gone, 1 not reported, 1 with old numbers"
     assert summary.memory_used.note == "2 of 5 nodes; 1 stale, 1 gone, 1 with old numbers"
 
 
@@ -47,6 +48,12 @@ def test_the_worst_is_named_first(registry, clock, beat):
         ("a-gone", "warning", "gone for 16 min"),
         ("b-full", "warning", "disk /models 91 %"),
     ]
+
+
+def test_concerns_of_one_level_are_in_the_order_of_the_nodes_numbers(registry, beat):
+    for name in ("cpu-111", "cpu-45"):
+        beat(name, agent=name, load={"cpu_percent": 99.0})
+    assert [one.node for one in concerns.of(registry.nodes())] == ["cpu-45", "cpu-111"]
 
 
 def test_a_calm_fleet_has_no_concern(registry, beat):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webapp.transit import Transit
+from webapp.fleet.transit import Transit
 
 
 def test_the_quickest_message_sets_the_measure():

@@ -10,23 +10,26 @@ from pathlib import Path
 from flask import Flask
 from htmx_flask import Htmx
 
-from webapp import __version__, exposition, formats, gauges, heartbeat, models, numbers, placement
-from webapp.alerts import Alert
-from webapp.events import Events
-from webapp.explanations import Queries
-from webapp.fleet import WithInstances
+from webapp import __version__, exposition, formats, heartbeat
+from webapp.charts import numbers
+from webapp.charts.colours import Colours
+from webapp.charts.explanations import Queries
+from webapp.charts.palette import on_dark
+from webapp.fleet.instance import Instance
+from webapp.fleet.instances import Instances
+from webapp.fleet.joined import WithInstances
+from webapp.fleet.nodes import Fleet, Node
+from webapp.fleet.registry import Registry
 from webapp.history import History
-from webapp.instance import Instance
-from webapp.instances import Instances
+from webapp.history.past import Past
 from webapp.metrics import Labels
-from webapp.nodes import Fleet, Node
-from webapp.palette import colour_index, on_dark
-from webapp.past import Past
-from webapp.registry import Registry
-from webapp.selection import Selection
-from webapp.summary import by_model, load_per_core, waiting
+from webapp.overview import gauges, models, placement
+from webapp.overview.events import Events
+from webapp.overview.selection import models_of
+from webapp.overview.summary import by_model, load_per_core, waiting
+from webapp.overview.trends import Trends
+from webapp.prometheus.alerts import Alert
 from webapp.telemetry import Telemetry
-from webapp.trends import Trends
 from webapp.views import (
     admin,
     api,
@@ -63,8 +66,9 @@ def create_app(
     *,
     fleet: Fleet | None = None,
     instances: Instances | None = None,
-    trends: Trends | None = None,
+    trends: blocks.LastHour | None = None,
     events: Events | None = None,
+    colours: Colours | None = None,
     past: Past | None = None,
     interval_s: float = 10.0,
     frame_ancestors: tuple[str, ...] = (),
@@ -98,8 +102,8 @@ def create_app(
     timing.measure(app, telemetry)
     guard.guard(app, access, telemetry.refused)
     instances = Instances() if instances is None else instances
-    own = WithInstances(registry, instances, socket.gethostname(), exposition.Lines)
-    now = own if fleet is None else WithInstances(fleet, instances, socket.gethostname(), exposition.Lines)
+    own = WithInstances(registry, instances, socket.gethostname())
+    now = own if fleet is None else WithInstances(fleet, instances, socket.gethostname())
     shown = AsOf(now, past, wall)
 
     def rank(wanted: placement.Wanted) -> list[placement.Candidate]:
@@ -107,6 +111,11 @@ def create_app(
 
     def residents(node: str) -> Sequence[Instance]:
         return now.residents(node) if shown.is_now() else ()
+
+    kept_colours = colours or Colours()
+
+    def colour_index(model: str) -> int:
+        return kept_colours.of(model, lambda: models_of(now.nodes()))
 
     def firing() -> Sequence[Alert]:
         return alerts() if shown.is_now() else ()
@@ -120,7 +129,7 @@ def create_app(
             registry,
             heartbeats,
             notices,
-            exposed=own.exposed,
+            exposed=own.nodes,
             more=_instance_metrics(instances, own),
             health_of_others=lambda: {"ttl_s": instances.ttl_s},
             telemetry=telemetry,
@@ -130,15 +139,17 @@ def create_app(
     app.register_blueprint(instance_api.blueprint(instances, wall))
     overview = blocks.Cluster(shown, trends or Trends(), events or Events(wall), wall, firing, shown.is_now)
     app.register_blueprint(pages.blueprint(shown, overview, all_notices, residents, firing))
-    app.register_blueprint(fragments.blueprint(shown, overview, history, shown.now, residents, queries, firing))
+    app.register_blueprint(
+        fragments.blueprint(shown, overview, history, shown.now, residents, queries, firing, colour_index, all_notices)
+    )
     app.register_blueprint(api.blueprint(shown, history))
-    app.register_blueprint(reports.blueprint(shown, history))
+    app.register_blueprint(reports.blueprint(shown, history, colour_index))
     app.register_blueprint(instance_pages.blueprint(instances, now, notices))
     app.register_blueprint(placement_views.blueprint(now, rank, notices))
     app.register_blueprint(login.blueprint(access, telemetry.refused))
     app.register_blueprint(admin.blueprint(registry))
     keep_moment(app, wall)
-    _teach_templates(app, demo)
+    _teach_templates(app, demo, colour_index)
     framing.keep(app)
     assets.version_assets(app)
     compression.compress(app)
@@ -165,7 +176,7 @@ def _instance_metrics(instances: Instances, fleet: WithInstances) -> tuple[expos
     )
 
 
-def _teach_templates(app: Flask, demo: bool) -> None:
+def _teach_templates(app: Flask, demo: bool, colour_index: Callable[[str], int]) -> None:
     for function in (
         formats.number,
         formats.percent,
@@ -188,7 +199,6 @@ def _teach_templates(app: Flask, demo: bool) -> None:
         waiting=waiting,
         version=__version__,
         demo=demo,
-        Selection=Selection,
         now=time.time,
         dark_colours=on_dark(),
     )

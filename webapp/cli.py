@@ -17,10 +17,10 @@ from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
 from webapp.control_plane import ControlPlane
 from webapp.embedding import EmbedLinks, link
-from webapp.managed_prometheus import CannotManage, ManagedPrometheus
-from webapp.serving import CannotListen, Limits, Server, Tls
+from webapp.prometheus.managed import CannotManage, ManagedPrometheus
+from webapp.server.serving import CannotListen, Limits, Server, Tls
 from webapp.settings import SettingError, add_flags, resolve
-from webapp.store import StoreUnusable
+from webapp.storage.store import StoreUnusable
 from webapp.telemetry import Gauge
 from webapp.views.heartbeats import is_heartbeat
 from webapp.views.rules import base_path, secret_file
@@ -148,10 +148,10 @@ def _answer(plane: ControlPlane, settings: SimpleNamespace, ready: Callable[[str
 
 
 def _tune() -> None:
-    """Let heartbeats wait neither for pages nor for the collector of garbage (docs/decisions/0001)."""
-    # The loop gives the interpreter up at each read and write; a thread that renders keeps it for this long then.
+    """Keep heartbeats from waiting for pages or for garbage collection; see docs/decisions/0009."""
+    # The event loop releases the GIL at each read and write; a rendering thread then holds it for this long (default: 5 ms).
     sys.setswitchinterval(1e-4)
-    # Measurements come and go by the thousand and hold no cycles: looking through all of them takes half a second.
+    # Measurements come and go by the thousand and hold no reference cycles: a full collection would take half a second.
     gc.set_threshold(2_000, 10, 1_000)
 
 

@@ -11,31 +11,38 @@ from types import SimpleNamespace
 
 from flask import Flask
 
-from webapp import exposition, heartbeat
+from webapp import heartbeat
 from webapp.app import create_app
-from webapp.connection import Connection, connect
-from webapp.embedded import EmbeddedHistory
-from webapp.events import Events
-from webapp.fleet import NO_AGENT, Recorder, WithInstances
+from webapp.charts.colours import Colours
+from webapp.fleet.instances import Instances
+from webapp.fleet.joined import NO_AGENT, Recorder, WithInstances
+from webapp.fleet.listening import TICK_SECONDS, Listening
+from webapp.fleet.notes import Notes
+from webapp.fleet.registry import Registry
 from webapp.history import History
-from webapp.instances import Instances
-from webapp.listening import TICK_SECONDS, Listening
-from webapp.managed_prometheus import SCRAPE_SECONDS, ManagedPrometheus
+from webapp.history.embedded import EmbeddedHistory
+from webapp.history.past import FurtherBack, Past, StoredPast
 from webapp.measurement import Measurement
-from webapp.notes import Notes
-from webapp.past import FurtherBack, Past, StoredPast
-from webapp.placement import RecentIdle
-from webapp.registry import Registry, boottime
+from webapp.overview.asked_trends import AskedTrends
+from webapp.overview.events import Events
+from webapp.overview.placement import RecentIdle
+from webapp.overview.trends import Trends
+from webapp.prometheus.connection import Connection, connect
+from webapp.prometheus.copies import Copies
+from webapp.prometheus.fleet import PrometheusFleet
+from webapp.prometheus.managed import SCRAPE_SECONDS, ManagedPrometheus
 from webapp.settings import SettingError
-from webapp.store import Store
+from webapp.storage.store import Store
 from webapp.telemetry import Gauge, Telemetry
-from webapp.trends import Trends
 from webapp.views import rules
 
 log = logging.getLogger(__name__)
 
 #: Seconds between two looks for what fell silent, is to be kept or is to be forgotten.
 HOUSEKEEPING_SECONDS = 5.0
+
+#: Seconds between two looks at a fleet that Prometheus tells: who opens a page after an hour must not see an hour of silence.
+WATCHING_SECONDS = 15.0
 
 
 class ControlPlane:
@@ -52,9 +59,8 @@ class ControlPlane:
         self.store = Store(settings.data_dir and settings.data_dir / "history.sqlite", keep_seconds=settings.keep_hours * 3600)
         self._embedded = EmbeddedHistory(self.store)
         self._trends, self._events, self._idle = Trends(), Events(time.time), RecentIdle()
-        self._listening = Listening(boottime)
+        self._listening = Listening()
         self.registry = Registry(
-            render=exposition.Lines,
             record=self._heard,
             drop=self._forget,
             listening=self._listening,
@@ -64,13 +70,14 @@ class ControlPlane:
         )
         without_agent = self._restore()
         self._instances = Instances(settings.instance_ttl_s)
-        self._fleet = WithInstances(self.registry, self._instances, socket.gethostname(), exposition.Lines)
+        self._fleet = WithInstances(self.registry, self._instances, socket.gethostname())
         self._recorder = Recorder(self._fleet, self._heard, self._forget, without_agent)
         self.telemetry = _telemetry(self.store)
         if connection is not None:
             connection.server.observe = self.telemetry.queries.observe
-        self.app = self._application(settings, connection, demo)
         self._closing = threading.Event()
+        self._watcher: threading.Thread | None = None
+        self.app = self._application(settings, connection, demo)
         self._housekeeper = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def _heard(self, measurement: Measurement, measured_at: float, message: bytes | None = None) -> None:
@@ -110,6 +117,9 @@ class ControlPlane:
     def _application(self, settings: SimpleNamespace, connection: Connection | None, demo: bool) -> Flask:
         history: History = connection.history if connection else self._embedded
         elsewhere = connection.fleet if connection and settings.fleet == "prometheus" else None
+        hour = _asked_trends(connection) if connection and elsewhere else None
+        if elsewhere and hour:
+            self._watcher = threading.Thread(target=self._watch, args=(elsewhere, hour), name="watching", daemon=True)
 
         def notices() -> list[str]:
             own = [sentence for sentence in (self.store.notice, self.store.problem, self._listening.notice) if sentence]
@@ -121,8 +131,9 @@ class ControlPlane:
             fleet=elsewhere,
             past=self._past(connection, elsewhere is not None),
             instances=self._instances,
-            trends=self._trends,
+            trends=hour or self._trends,
             events=self._events,
+            colours=Colours(settings.data_dir and settings.data_dir / "colours.json"),
             idle_cores=self._idle.cores,
             queries=connection.queries if connection else None,
             alerts=connection.alerts.firing if connection else tuple,
@@ -147,11 +158,15 @@ class ControlPlane:
 
     def __enter__(self) -> ControlPlane:
         self._housekeeper.start()
+        if self._watcher is not None:
+            self._watcher.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._closing.set()
         self._housekeeper.join()
+        if self._watcher is not None:
+            self._watcher.join()
         self.store.close()
 
     def fill(self, past: Iterable[tuple[Measurement, float]]) -> None:
@@ -181,12 +196,23 @@ class ControlPlane:
                 except Exception:  # without this thread no silence would be told from a time in which nobody listened
                     log.exception("housekeeping failed; it is tried again")
 
+    def _watch(self, fleet: PrometheusFleet, hour: AskedTrends) -> None:
+        while True:
+            fleet.nodes()
+            hour.problem(time.time())
+            if self._closing.wait(WATCHING_SECONDS):
+                return
+
     def _keep_house(self) -> None:
         self._events.watch(self.registry.nodes())
         self.registry.expire()
         self._instances.expire()
         self._recorder.step()
         self._idle.keep_only([node.name for node in self._fleet.nodes()])
+
+
+def _asked_trends(connection: Connection) -> AskedTrends:
+    return AskedTrends(connection.hour, Copies(connection.server.name, patience=0.0, threads=1, most_kept=1))
 
 
 def _telemetry(store: Store) -> Telemetry:

@@ -11,15 +11,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, NamedTuple
 
 #: The largest whole number below 2**63 that a double holds; a larger count is a misread.
 LARGEST_WHOLE = 2**63 - 1024
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(NamedTuple):
     """A number: its unit, where it is read, and the bounds outside which it is a misread."""
 
     unit: str
@@ -29,38 +28,33 @@ class Quantity:
     whole: bool
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """A text of at most `longest` characters. Whoever wrote it is not trusted."""
 
     source: str
     longest: int
 
 
-@dataclass(frozen=True)
-class Flag:
+class Flag(NamedTuple):
     """True or False."""
 
     source: str
 
 
-@dataclass(frozen=True)
-class Texts:
+class Texts(NamedTuple):
     """A small table of texts by name."""
 
     source: str
     most: int = 64
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """One object of its own."""
 
     of: type
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(NamedTuple):
     """A list of objects, told apart by their `key` fields; one without its key is dropped."""
 
     of: type

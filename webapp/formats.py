@@ -5,6 +5,7 @@ A value that is not zero is never written as zero.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -115,6 +116,17 @@ def moment(unix_seconds: float) -> str:
     return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def iso_time(unix_seconds: float) -> str:
+    """As programs read it (ISO 8601, UTC); with milliseconds where they are not zero.
+
+    >>> iso_time(1_800_000_000), iso_time(1_800_000_000.25)
+    ('2027-01-15T08:00:00Z', '2027-01-15T08:00:00.250Z')
+    """
+    is_whole = unix_seconds == int(unix_seconds)
+    at = datetime.fromtimestamp(unix_seconds, UTC)
+    return at.isoformat(timespec="seconds" if is_whole else "milliseconds").replace("+00:00", "Z")
+
+
 def clock_offset(seconds: float) -> str:
     """How a node's clock stands to ours.
 
@@ -132,3 +144,12 @@ def plural(count: float, one: str, many: str = "") -> str:
     ('1 node', '3 nodes', '0 processes')
     """
     return f"{count:,.0f} {one if count == 1 else many or one + 's'}"
+
+
+def natural(name: str) -> str:
+    """A name as it is put in order: the numbers in it by their value.
+
+    >>> sorted(["cpu-100", "cpu-9", "CPU-10"], key=natural)
+    ['cpu-9', 'CPU-10', 'cpu-100']
+    """
+    return re.sub(r"[0-9]+", lambda digits: digits[0].zfill(20), name.casefold())

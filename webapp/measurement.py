@@ -31,7 +31,7 @@ class Agent:
     version: str | None = text("the agent's version", 64)
     interval_s: float | None = number("seconds", "the agent's setting", 0.05, 3600)
     answered_s_ago: float | None = number("seconds", "the agent's clock: since this control plane last took a heartbeat of it")
-    sent_at: float | None = number("seconds", "the node's wall clock; shown, never decided by", 0, 1e11)
+    sent_at: float | None = number("seconds", "the node's wall clock; shown only, nothing depends on it", 0, 1e11)
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class Disk:
     total_bytes: int | None = whole("bytes", "statvfs: f_blocks x f_frsize", 1)
     used_bytes: int | None = whole("bytes", "statvfs: (f_blocks - f_bfree) x f_frsize")
     available_bytes: int | None = whole("bytes", "statvfs: f_bavail x f_frsize")
+    holds: str | None = text("model files stored on it", 1024)
     at_most: ClassVar[Wholes] = (("used_bytes", "total_bytes"), ("available_bytes", "total_bytes"))
-    holds: str | None = text("the model files that lie on it", 1024)
     error: str | None = text("why it could not be read", 300)
 
 
@@ -172,7 +172,7 @@ class Engine:
     )
     declared: bool | None = flag("the agent's settings name this engine")
     unit: str | None = text("cgroup: systemd unit or container", 300)
-    membership: str | None = text("how its processes were told: cgroup or group", 64)
+    membership: str | None = text("how its processes were found: cgroup or (process) group", 64)
     pid: int | None = whole("", "the leader's", 1)
     port: int | None = whole("", "the engine's command line or the agent's settings", 1, 65535)
     cpu_cores: float | None = number("cores", "/proc/<pid>/stat of its processes: utime + stime", 0, 100_000)
@@ -219,7 +219,7 @@ class Measurement:
     disks: tuple[Disk, ...] = parts(Disk, ("mount",), 64)
     networks: tuple[Network, ...] = parts(Network, ("device",), 64)
     gpus: tuple[Gpu, ...] = parts(Gpu, ("id",), 64)
-    gpu_error: str | None = text("why GPUs could not be looked for", 300)
+    gpu_error: str | None = text("why GPUs could not be read", 300)
     pressure: Pressure = part(Pressure)
     engines: tuple[Engine, ...] = parts(Engine, ("id",), 256)
     demo: bool | None = flag("made up by `enginehouse demo`")

@@ -1,5 +1,7 @@
-// <plotly-figure figure='{"data": [...], "layout": {...}}'>: draws the figure, redraws when the attribute changes and
-// keeps the reader's zoom. Draws in a child of its own, so that a morph of the element leaves the drawing alone.
+// <plotly-figure figure='{"version": "...", "data": [...], "layout": {...}}'>: draws the figure, redraws when the attribute
+// changes and keeps the reader's zoom. Instead of a whole figure the attribute may say what changed since a version:
+// {"from": "...", "change": {...}}, as webapp/charts/changes.py writes it; a version that it does not have it tells as
+// the event figure-unknown. Draws in a child of its own, so that a morph of the element leaves the drawing alone.
 // Text, grid and the band of a range follow the page's colours. Figures on one page share hover and zoom.
 (() => {
   const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, scrollZoom: false };
@@ -45,8 +47,25 @@
     return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (found) => new Date(Date.parse(found) + minutes * 60000).toISOString().slice(0, -1));
   };
 
+  // The value after a change; see webapp/charts/changes.py.
+  const applied = (before, change) => {
+    if (Array.isArray(change)) {
+      if (change.length === 1) return change[0];
+      const [drop, keep, tail] = change;
+      return before.slice(drop, drop + keep).concat(tail);
+    }
+    const after = Array.isArray(before) ? [...before] : { ...before };
+    for (const [name, part] of Object.entries(change)) {
+      if (Array.isArray(part) && part.length === 0) delete after[name];
+      else after[name] = applied(before[name], part);
+    }
+    return after;
+  };
+
   class PlotlyFigure extends HTMLElement {
     static observedAttributes = ["figure"];
+
+    whole = null; // the figure as it was told, in light colours and UTC
 
     connectedCallback() {
       this.canvas ??= this.appendChild(document.createElement("div"));
@@ -63,7 +82,12 @@
       this.drawn = false;
     }
 
-    attributeChangedCallback() {
+    attributeChangedCallback(name, before, text) {
+      if (text === null) return; // nothing is known now: what was drawn stays
+      const told = JSON.parse(text);
+      if (told.from === undefined) this.whole = told;
+      else if (told.from === this.whole?.version) this.whole = applied(this.whole, told.change);
+      else queueMicrotask(() => this.dispatchEvent(new Event("figure-unknown", { bubbles: true })));
       if (this.canvas && this.clientWidth) this.draw();
     }
 
@@ -82,8 +106,7 @@
     }
 
     figure() {
-      const text = this.getAttribute("figure");
-      return text && JSON.parse(zoned(recoloured(text, this.closest("[data-dark]")?.dataset.dark)));
+      return this.whole && JSON.parse(zoned(recoloured(JSON.stringify(this.whole), this.closest("[data-dark]")?.dataset.dark)));
     }
 
     shareHover(event) {

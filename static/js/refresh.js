@@ -19,6 +19,7 @@
     if (document.hidden || waits) event.preventDefault();
     const known = shown.get(sourceElement);
     if (known?.address === request.action) request.headers["If-None-Match"] = known.tag;
+    if (known && sourceElement.querySelector("plotly-figure")) request.headers["A-IM"] = "figure-changes";
   });
 
   document.addEventListener("htmx:after:request", (event) => {
@@ -29,7 +30,7 @@
     signedOut = response.headers.has("X-Enginehouse-Signed-Out") ? now() : null;
     if (ours) {
       refreshed.set(sourceElement, now());
-      if (response.status === 200) shown.set(sourceElement, { address: request.action, tag: response.headers.get("ETag") ?? "" });
+      if (response.status !== 304) shown.set(sourceElement, { address: request.action, tag: response.headers.get("ETag") ?? "" });
       watch();
     } else if (response.status < 400 && response.status !== 304) {
       event.preventDefault();
@@ -60,6 +61,12 @@
     if (woke && !document.hidden) refreshAll();
     else watch();
   }, 1000);
+
+  // A figure was told of a change to what it does not have: its block is asked for as a whole.
+  document.addEventListener("figure-unknown", (event) => {
+    const block = event.target.closest("[data-block]");
+    if (shown.delete(block)) htmx.trigger(block, "refresh");
+  });
 
   const refreshAll = () => {
     watch();

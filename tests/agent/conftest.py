@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from webapp.agent.clock import Clock
-from webapp.agent.declared import declared
-from webapp.agent.disks import Disks
+from webapp.agent.engines.declared import declared
+from webapp.agent.machine.disks import Disks
 from webapp.agent.sampler import Sampler, Sensors
 
 TICKS = 100

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.agent.conftest import FakeClock
-from webapp.agent.declared import declared
+from webapp.agent.engines.declared import declared
 from webapp.agent.sampler import Sampler
 
 #: Ends of the passes over the stat files: `taken_at`.

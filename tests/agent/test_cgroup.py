@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from webapp.agent.cgroup import limits
+from webapp.agent.machine.cgroup import limits
 from webapp.measurement import Limits
 
 GIB = 1024**3

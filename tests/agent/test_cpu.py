@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.agent.cpu import CpuMeter
-from webapp.agent.proc import CpuTimes, parse_stat
+from webapp.agent.machine.cpu import CpuMeter
+from webapp.agent.machine.proc import CpuTimes, parse_stat
 
 
 def percents(*readings: str, elapsed_s: float | None = 10.0) -> list[float | None]:

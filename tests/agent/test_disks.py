@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from webapp.agent.disks import Disks, Mount, devices, parse_mountinfo, sizes
+from webapp.agent.machine.disks import Disks, Mount, devices, parse_mountinfo, sizes
 
 
 def answer(blocks: int = 1000, free: int = 500, available: int = 400, fragment: int = 4096, preferred: int = 4096) -> Any:

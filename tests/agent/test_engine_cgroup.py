@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from webapp.agent.container_names import container_id, container_name
-from webapp.agent.engine_cgroup import Cgroups, cpu_seconds, members, unit_of
+from webapp.agent.engines.cgroups import Cgroups, cpu_seconds, members, unit_of
+from webapp.agent.engines.container_names import container_id, container_name
 
 ID = "0123456789ab" + "c" * 52
 

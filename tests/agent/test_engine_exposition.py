@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from webapp.agent.engine_exposition import MOST_SERIES, Page, fullest, total
-from webapp.agent.engine_metric_names import ENGINE_METRIC_NAMES, EngineNames, Series
+from webapp.agent.engines.exposition import MOST_SERIES, Page, fullest, total
+from webapp.agent.engines.metric_names import ENGINE_METRIC_NAMES, EngineNames, Series
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "engine_metrics"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.agent.command_line import model_name, recognise
-from webapp.agent.engine_kinds import KINDS, titled
+from webapp.agent.engines.command_line import model_name, recognise
+from webapp.agent.engines.kinds import KINDS, titled
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from webapp import heartbeat
-from webapp.agent import engine_scrape
-from webapp.agent.engine_metric_names import ENGINE_METRIC_NAMES, Endpoint
-from webapp.agent.engine_metrics import EngineMetrics, EngineReading
-from webapp.agent.engine_token_rates import rate
+from webapp.agent.engines.metric_names import ENGINE_METRIC_NAMES, Endpoint
+from webapp.agent.engines.metrics import EngineMetrics, EngineReading
+from webapp.agent.engines.scrape import ScrapeFailed, scrape
+from webapp.agent.engines.token_rates import rate
 from webapp.measurement import Engine, Measurement, Requests
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "engine_metrics"
@@ -131,11 +131,11 @@ def scrape_at(*times: float):
     """Scrapes whose answers come at these times."""
     moments = iter(times)
 
-    def scrape(names, endpoint, port, timeout_s):
-        page, _ = engine_scrape.scrape(names, endpoint, port, timeout_s)
+    def timed(names, endpoint, port, timeout_s):
+        page, _ = scrape(names, endpoint, port, timeout_s)
         return page, next(moments)
 
-    return scrape
+    return timed
 
 
 def test_tokens_a_second_need_two_readings(start):
@@ -376,7 +376,7 @@ class Asked:
 
     def __call__(self, names: object, endpoint: Endpoint, port: int, timeout_s: float):
         self.at.append((port, endpoint.path))
-        raise engine_scrape.ScrapeFailed(f"nothing at {port}", elsewhere=self.elsewhere)
+        raise ScrapeFailed(f"nothing at {port}", elsewhere=self.elsewhere)
 
 
 def where_asked(*engines: Engine, elsewhere: bool = True) -> list[tuple[int, str]]:

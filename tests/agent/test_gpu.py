@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from webapp.agent import gpu_amd
-from webapp.agent.gpu import GpuReading, Gpus
-from webapp.agent.gpu_nvidia import Nvidia, Seen
+from webapp.agent.machine import gpu_amd
+from webapp.agent.machine.gpu import GpuReading, Gpus
+from webapp.agent.machine.gpu_nvidia import Nvidia, Seen
 from webapp.measurement import Gpu
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "gpu"
@@ -275,7 +275,7 @@ def test_a_driver_without_its_python_package_is_told(tmp_path, monkeypatch):
     def no_package(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr("webapp.agent.gpu_nvidia.importlib.import_module", no_package)
+    monkeypatch.setattr("webapp.agent.machine.gpu_nvidia.importlib.import_module", no_package)
     assert "nvidia-ml-py" in Nvidia(tmp_path, tmp_path).look().error
 
 

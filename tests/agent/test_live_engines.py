@@ -16,7 +16,7 @@ import pytest
 
 from tests.agent.test_sender import OK, serve  # noqa: F401 - a fixture
 from webapp import heartbeat
-from webapp.agent.declared import declared
+from webapp.agent.engines.declared import declared
 from webapp.agent.sampler import Sampler, Sensors
 from webapp.measurement import Engine
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from webapp.agent.declared import declared
+from webapp.agent.engines.declared import declared
 from webapp.agent.sampler import Sampler, Sensors
 
 pytestmark = pytest.mark.live

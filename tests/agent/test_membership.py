@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from webapp.agent.membership import Claim, Membership
-from webapp.agent.pidstat import Stat
+from webapp.agent.engines.membership import Claim, Membership
+from webapp.agent.engines.pidstat import Stat
 
 OWN = 99
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.agent.memory import measure, parse_arcstats
-from webapp.agent.proc import parse_meminfo
+from webapp.agent.machine.memory import measure, parse_arcstats
+from webapp.agent.machine.proc import parse_meminfo
 
 KIB = 1024
 GIB = 2**30

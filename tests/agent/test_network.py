@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from webapp.agent.network import Counters, Networks, parse
+from webapp.agent.machine.network import Counters, Networks, parse
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.agent import command_line, disks, engine_cgroup, memory, pidstat, proc, sockets
-from webapp.agent.cpu import CpuMeter
+from webapp.agent.engines import cgroups, command_line, pidstat, sockets
+from webapp.agent.machine import disks, memory, proc
+from webapp.agent.machine.cpu import CpuMeter
 
 #: Bytes at random, and bytes that look like /proc.
 PLAIN = (
@@ -42,7 +43,7 @@ def test_the_files_of_a_process(data):
     pidstat.parse_status(data)
     pidstat.parse_smaps_rollup(data)
     for path in pidstat.parse_cgroup(data).values():
-        unit = engine_cgroup.unit_of(path)
+        unit = cgroups.unit_of(path)
         assert unit is None or len(unit.encode()) > 0
     command_line.recognise(pidstat.parse_cmdline(data))
 
@@ -52,7 +53,7 @@ def test_other_tables(data):
     for mount in disks.devices(disks.parse_mountinfo(data)):
         assert mount.mount is not None
     sockets.parse_listeners(data, 8000)
-    engine_cgroup.parse_cpu_stat(data)
+    cgroups.parse_cpu_stat(data)
 
 
 @given(st.lists(st.text(max_size=30), max_size=20))

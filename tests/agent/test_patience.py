@@ -51,7 +51,7 @@ def test_threads_do_not_pile_up_without_end(fake_clock):
 
 def test_a_process_whose_command_line_can_not_be_read_hides_no_other_engine(machine, monkeypatch):
     """`ps` hangs on a process whose memory is locked."""
-    from webapp.agent import command_lines as module
+    from webapp.agent.engines import command_lines as module
 
     release, real = threading.Event(), module.read_or_empty
 

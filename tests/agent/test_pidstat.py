@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.agent.pidstat import parse_cgroup, parse_cmdline, parse_smaps_rollup, parse_stat, parse_status
-from webapp.agent.proc import ProcError
+from webapp.agent.engines.pidstat import parse_cgroup, parse_cmdline, parse_smaps_rollup, parse_stat, parse_status
+from webapp.agent.machine.proc import ProcError
 
 T02 = (
     b"4242 (a) S (b) ) S 4100 4200 4200 0 -1 4194560 10 0 0 0 1000 500 70 30 20 0 8 0 900000 2147483648 2560"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.agent.pressure import Pressures
+from webapp.agent.machine.pressure import Pressures
 from webapp.measurement import Pressure
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.agent.proc import (
+from webapp.agent.machine.proc import (
     Averages,
     parse_cpu_model,
     parse_loadavg,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from webapp.agent.processes import Processes
-from webapp.agent.stat_files import StatFiles
+from webapp.agent.engines.processes import Processes
+from webapp.agent.engines.stat_files import StatFiles
 
 
 def test_processes_that_vanish_in_the_pass_are_told_from_those_that_may_not_be_read(machine):

@@ -10,8 +10,8 @@ import types
 import pytest
 
 from tests.agent.test_network import Machine as NetworkMachine
-from webapp.agent.gpu import GpuReading
 from webapp.agent.http_server import MOST_CONNECTIONS, HttpServer, answer, listen, respond
+from webapp.agent.machine.gpu import GpuReading
 from webapp.agent.resource_agent import Snapshots, main, sample_forever
 from webapp.agent.resource_snapshot import GpuWindows
 from webapp.agent.resources import Resources

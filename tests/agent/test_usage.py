@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from webapp.agent.pidstat import Stat
-from webapp.agent.processes import Scan
-from webapp.agent.usage import cores, interval, trusted
+from webapp.agent.engines.pidstat import Stat
+from webapp.agent.engines.processes import Scan
+from webapp.agent.engines.usage import cores, interval, trusted
 
 
 def process(pid: int, cpu: int | None, reaped: int = 0, ppid: int = 1, start: int = 1000) -> Stat:

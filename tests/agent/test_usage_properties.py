@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from webapp.agent.pidstat import Stat
-from webapp.agent.processes import Scan
-from webapp.agent.usage import cores, interval, trusted
+from webapp.agent.engines.pidstat import Stat
+from webapp.agent.engines.processes import Scan
+from webapp.agent.engines.usage import cores, interval, trusted
 
 
 class Kernel:

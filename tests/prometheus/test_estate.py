@@ -12,16 +12,16 @@ import pytest
 from tests.prometheus.conftest import backfill, exposed, import_into_victoria
 from tests.prometheus.promlab import prometheus, victoria_metrics
 from tests.prometheus.test_copies import Clock, at_once
-from webapp.copies import Copies
-from webapp.estate import EstateRefused, estate
 from webapp.history import Range
 from webapp.measurement import Measurement
 from webapp.metrics import METRICS
-from webapp.promapi import PrometheusServer
-from webapp.prometheus import PrometheusHistory
-from webapp.prometheus_fleet import PrometheusFleet
-from webapp.promhttp import access
-from webapp.vocabulary import Scope, Window
+from webapp.prometheus.copies import Copies
+from webapp.prometheus.estate import EstateRefused, estate
+from webapp.prometheus.fleet import PrometheusFleet
+from webapp.prometheus.history import PrometheusHistory
+from webapp.prometheus.queries import PrometheusServer
+from webapp.prometheus.session import access
+from webapp.prometheus.vocabulary import Scope, Window
 
 pytestmark = pytest.mark.slow
 

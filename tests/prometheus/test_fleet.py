@@ -11,15 +11,15 @@ from tests.history_contract import BUSY, ENDED, HOSTILE, LATE, SILENT, Recording
 from tests.prometheus.conftest import import_into_victoria, scraped
 from tests.prometheus.promlab import victoria_metrics
 from tests.prometheus.test_copies import Clock, at_once
-from webapp.copies import Copies
 from webapp.history import HistoryUnavailable
 from webapp.measurement import Measurement
 from webapp.metrics import METRICS
-from webapp.promapi import PrometheusServer, Result
-from webapp.prometheus import PrometheusHistory
-from webapp.prometheus_fleet import PrometheusFleet
-from webapp.promhttp import access
-from webapp.vocabulary import Heartbeats
+from webapp.prometheus.copies import Copies
+from webapp.prometheus.fleet import PrometheusFleet
+from webapp.prometheus.history import PrometheusHistory
+from webapp.prometheus.queries import PrometheusServer, Result
+from webapp.prometheus.session import access
+from webapp.prometheus.vocabulary import Heartbeats
 
 pytestmark = pytest.mark.slow
 

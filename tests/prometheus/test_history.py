@@ -14,9 +14,9 @@ from tests.history_contract import BUSY, CHARTED, SILENT, HistoryContract, Recor
 from tests.prometheus.conftest import SCRAPE_SECONDS, backfill, scraped
 from tests.prometheus.promlab import http_server, prometheus
 from webapp.history import History, Range
-from webapp.promapi import PrometheusServer
-from webapp.prometheus import PrometheusHistory
-from webapp.promhttp import access
+from webapp.prometheus.history import PrometheusHistory
+from webapp.prometheus.queries import PrometheusServer
+from webapp.prometheus.session import access
 
 pytestmark = pytest.mark.slow
 

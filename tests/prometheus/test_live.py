@@ -14,16 +14,16 @@ import pytest
 
 from tests.prometheus.promlab import Exposition, free_port, http_server, prometheus, running, wait_for
 from tests.prometheus.test_copies import at_once
-from webapp.alerts import PrometheusAlerts
-from webapp.copies import Copies
-from webapp.estate import estate
 from webapp.history import Range
 from webapp.metrics import METRICS
-from webapp.promapi import PrometheusServer
-from webapp.prometheus import PrometheusHistory
-from webapp.prometheus_fleet import PrometheusFleet
-from webapp.promhttp import access
-from webapp.vocabulary import Heartbeats
+from webapp.prometheus.alerts import PrometheusAlerts
+from webapp.prometheus.copies import Copies
+from webapp.prometheus.estate import estate
+from webapp.prometheus.fleet import PrometheusFleet
+from webapp.prometheus.history import PrometheusHistory
+from webapp.prometheus.queries import PrometheusServer
+from webapp.prometheus.session import access
+from webapp.prometheus.vocabulary import Heartbeats
 
 pytestmark = pytest.mark.live
 

@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from webapp.history import HistoryUnavailable
-from webapp.promapi import PrometheusServer
-from webapp.promhttp import access
+from webapp.prometheus.queries import PrometheusServer
+from webapp.prometheus.session import access
 from webapp.telemetry import Telemetry
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.history_contract import rows
 from tests.prometheus.test_copies import Clock, at_once
-from webapp.copies import Copies
 from webapp.history import Answer, HistoryUnavailable, Range, Series, Span
 from webapp.metrics import Metric
-from webapp.shared_history import SharedHistory
+from webapp.prometheus.copies import Copies
+from webapp.prometheus.shared_history import SharedHistory
 
 CPU, MEMORY = rows("llmgw_node_cpu_utilization_percent", "llmgw_node_memory_used_bytes")
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from webapp import __version__, heartbeat
 from webapp.agent.answers import NotDelivered, without_secrets
 from webapp.agent.clock import Clock
-from webapp.agent.host import reachable_address
 from webapp.agent.lines import one_line
+from webapp.agent.machine.host import reachable_address
 from webapp.agent.sampler import Sample, Sampler
 from webapp.agent.sender import Sender
 from webapp.measurement import FRESH_FOR_SECONDS, Agent

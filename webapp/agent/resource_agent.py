@@ -17,11 +17,11 @@ from types import SimpleNamespace
 from webapp.addresses import is_loopback, url
 from webapp.agent import arguments, http_server, stopping
 from webapp.agent.clock import Clock
-from webapp.agent.declared import declared
-from webapp.agent.engine_metrics import EngineMetrics
-from webapp.agent.gpu import Gpus
+from webapp.agent.engines.declared import declared
+from webapp.agent.engines.metrics import EngineMetrics
 from webapp.agent.http_server import Answer, answer
-from webapp.agent.network import Networks
+from webapp.agent.machine.gpu import Gpus
+from webapp.agent.machine.network import Networks
 from webapp.agent.resource_snapshot import GpuWindows, to_mapping
 from webapp.agent.resources import Resources
 from webapp.agent.sampler import Sample, Sampler, Sensors
@@ -121,7 +121,7 @@ def run(settings: SimpleNamespace) -> int:
         raise SettingError("--gpu-util-max-samples=0: expected at least 1")
     host, port = settings.agent_listen
     if not settings.allow_anonymous and not is_loopback(host or "0.0.0.0"):
-        raise SettingError(f"--listen={host}:{port}: others can read it there; say --allow-anonymous if that is meant")
+        raise SettingError(f"--listen={host}:{port}: others can read it there; pass --allow-anonymous if that is intended")
     resources = _resources(settings, interval_s)
     try:
         listener = http_server.listen(host, port)

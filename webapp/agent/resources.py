@@ -11,12 +11,12 @@ import os
 from pathlib import Path
 
 from webapp import __version__
-from webapp.agent import memory
 from webapp.agent.clock import Clock
-from webapp.agent.cpu import CpuMeter
-from webapp.agent.gpu import Gpus
-from webapp.agent.network import Networks
-from webapp.agent.proc import parse_loadavg, parse_meminfo, parse_stat, read_or_empty
+from webapp.agent.machine import memory
+from webapp.agent.machine.cpu import CpuMeter
+from webapp.agent.machine.gpu import Gpus
+from webapp.agent.machine.network import Networks
+from webapp.agent.machine.proc import parse_loadavg, parse_meminfo, parse_stat, read_or_empty
 from webapp.agent.sampler import Sample, Sampler
 from webapp.measurement import Agent, Load
 

@@ -8,19 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from webapp.agent import memory
 from webapp.agent.clock import Clock
-from webapp.agent.cpu import Busy, CpuMeter
-from webapp.agent.declared import Declared
-from webapp.agent.disks import Disks
-from webapp.agent.engine_metrics import EngineMetrics
-from webapp.agent.engine_report import EngineReports
-from webapp.agent.gpu import Gpus
-from webapp.agent.host import HostFacts
-from webapp.agent.network import Networks
-from webapp.agent.pressure import Pressures
-from webapp.agent.proc import CpuTimes, parse_loadavg, parse_meminfo, parse_stat, read_or_empty
-from webapp.agent.processes import Processes, Scan
+from webapp.agent.engines.declared import Declared
+from webapp.agent.engines.metrics import EngineMetrics
+from webapp.agent.engines.processes import Processes, Scan
+from webapp.agent.engines.report import EngineReports
+from webapp.agent.machine import memory
+from webapp.agent.machine.cpu import Busy, CpuMeter
+from webapp.agent.machine.disks import Disks
+from webapp.agent.machine.gpu import Gpus
+from webapp.agent.machine.host import HostFacts
+from webapp.agent.machine.network import Networks
+from webapp.agent.machine.pressure import Pressures
+from webapp.agent.machine.proc import CpuTimes, parse_loadavg, parse_meminfo, parse_stat, read_or_empty
 from webapp.measurement import Host, Limits, Load, Measurement, Pressure
 
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from webapp import charts, concerns
-from webapp.alerts import Alert
-from webapp.events import Events
-from webapp.extent import extent
+from webapp.charts.figure import figure
+from webapp.charts.palette import colour_index
+from webapp.fleet.instance import Instance
+from webapp.fleet.nodes import Fleet, Node
 from webapp.history import Answer, History, HistoryUnavailable, named, recent
-from webapp.instance import Instance
-from webapp.memory import segments
+from webapp.history.extent import extent
 from webapp.metrics import CHARTS, Chart, Metric, families
-from webapp.nodes import Fleet, Node
-from webapp.selection import COLUMNS, MEASURES, Selection, label_names_of, models_of
-from webapp.summary import Summary, cores_used, summarise
-from webapp.trends import Trend, Trends
+from webapp.overview import concerns
+from webapp.overview.events import Events
+from webapp.overview.memory import segments
+from webapp.overview.selection import COLUMNS, MEASURES, Selection, label_names_of, models_of
+from webapp.overview.summary import Summary, cores_used, summarise
+from webapp.overview.trends import NOTHING, Trend
+from webapp.prometheus.alerts import Alert
 from webapp.views.rows import Kept, Rows
 from webapp.views.sharing import Made, Shared, share_seconds
 
@@ -26,6 +28,9 @@ MOST_CONCERNS = 8
 
 #: Events of the last hour that it lists; the rest are counted.
 MOST_EVENTS = 12
+
+#: Steps of the last hour's lines that a quarter of an hour touches.
+_QUARTER = 8
 
 
 class _Whole(NamedTuple):
@@ -39,13 +44,21 @@ class _Whole(NamedTuple):
     label_names: list[str]
 
 
+class LastHour(Protocol):
+    """Where the lines of the last hour come from: `overview.trends`, or `overview.asked_trends`."""
+
+    def of(self, node: str, now: float) -> Trend: ...
+
+    def problem(self, now: float) -> str: ...
+
+
 class Cluster:
     """The cluster page's block: the fleet now, with what became of it in the last hour."""
 
     def __init__(
         self,
         fleet: Fleet,
-        trends: Trends,
+        trends: LastHour,
         events: Events,
         wall: Callable[[], float],
         alerts: Callable[[], Sequence[Alert]] = tuple,
@@ -63,6 +76,17 @@ class Cluster:
     def nodes(self) -> Sequence[Node]:
         """The fleet that is shown; of a large one, up to some seconds old."""
         return self._whole().nodes
+
+    def usual_range(self, nodes: Iterable[Node]) -> str:
+        """The range that charts of these nodes begin with: an hour, or a quarter of one as long as nothing older is known.
+
+        A new node would be a hair at the edge of an hour.
+        """
+        if not self._is_now():
+            return "1h"
+        now = self._wall()
+        known = [levels for node in nodes if (levels := self._trends.of(node.name, now).cpu).strip("-")]
+        return "15m" if known and not any(levels[:-_QUARTER].strip("-") for levels in known) else "1h"
 
     def _whole(self) -> _Whole:
         """What all selections have in common."""
@@ -93,7 +117,7 @@ class Cluster:
         alerting = Counter(alert.node for alert in whole.firing)
 
         def trend(node: Node) -> Trend:
-            return self._trends.of(node.name, now) if is_now else Trend("", "")
+            return self._trends.of(node.name, now) if is_now else NOTHING
 
         return {
             "summary": whole.summary,
@@ -106,6 +130,7 @@ class Cluster:
             "part": part,
             "part_groups": part_groups,
             "sizes": {value: len(members) for value, members in groups},
+            "trend_problem": self._trends.problem(now) if is_now else "",
             "rows": Rows(kept or {}, selection, alerting, trend),
             "density": "names" if len(chosen) <= 150 else "cells" if len(chosen) <= 2_000 else "dots",
             "selection": selection,
@@ -149,20 +174,29 @@ def rest_cores(node: Node) -> float | None:
     return max(0.0, busy - sum(engine.cpu_cores or 0.0 for engine in numbers.engines))
 
 
-def range_name(query: Mapping[str, str]) -> str:
-    """The range that an address asks for; an hour where it asks for none that exists."""
-    name = query.get("range", "1h")
+def range_name(query: Mapping[str, str], usual: str = "1h") -> str:
+    """The range that an address asks for, the usual one where it asks for none; an hour where there is no such range."""
+    name = query.get("range", usual)
     return name if named(name) else "1h"
 
 
-def node_charts(history: History, node: Node, range: str, now: float) -> dict[str, Any]:
-    """One card a chart, from one question to the history."""
+def node_charts(
+    history: History, node: Node, range: str, now: float, colour_of: Callable[[str], int] = colour_index
+) -> dict[str, Any]:
+    """One card a chart, from one question to the history. `colour_of`: a model's place in the palette."""
     wanted = [chart for chart in CHARTS if not chart.optional or _reports(node, chart)]
-    return {"range": range, "subject": {"node": node.name}, **cards(history, wanted, range, now, node=node.name)}
+    return {"range": range, "subject": {"node": node.name}, **cards(history, wanted, range, now, colour_of, node=node.name)}
 
 
 def cards(
-    history: History, wanted: Sequence[Chart], range: str, now: float, *, node: str = "", model: str = ""
+    history: History,
+    wanted: Sequence[Chart],
+    range: str,
+    now: float,
+    colour_of: Callable[[str], int] = colour_index,
+    *,
+    node: str = "",
+    model: str = "",
 ) -> dict[str, Any]:
     """The charts of a node or a model with their figures; a sentence where the history does not answer."""
     try:
@@ -171,16 +205,16 @@ def cards(
         return {"problem": str(error), "cards": [(chart, None) for chart in wanted], "answer": None}
     return {
         "problem": "",
-        "cards": [(chart, _figure(chart, answer)) for chart in wanted],
+        "cards": [(chart, _figure(chart, answer, colour_of)) for chart in wanted],
         "captions": {chart.key: extent(answer, chart.metrics) for chart in wanted if not chart.optional},
         "answer": answer,
     }
 
 
-def _figure(chart: Chart, answer: Answer) -> dict[str, Any] | None:
+def _figure(chart: Chart, answer: Answer, colour_of: Callable[[str], int]) -> dict[str, Any] | None:
     """None where there is nothing to draw."""
     drawn = any(series.metric.name in chart.metrics and any(v is not None for v in series.values) for series in answer.series)
-    return charts.figure(chart, answer) if drawn else None
+    return figure(chart, answer, colour_of) if drawn else None
 
 
 def metrics_of(wanted: Sequence[Chart]) -> list[Metric]:

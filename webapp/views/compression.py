@@ -70,7 +70,7 @@ def compress(app: Flask) -> None:
         if not mimetype.startswith(_TYPES) or "Content-Encoding" in response.headers or response.direct_passthrough:
             return response
         response.vary.add("Accept-Encoding")
-        if response.status_code != 200 or request.method != "GET":
+        if response.status_code not in (200, 226) or request.method != "GET":
             return response
         body = response.get_data()
         if request.blueprint == "fragments" and "ETag" not in response.headers:

@@ -61,7 +61,7 @@ class Forwarding:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         environ[PEER] = environ.get("REMOTE_ADDR", "")
         if not is_host(environ.get("HTTP_HOST", "")):
-            return _refused("400 Bad Request", "This Host is no name of a host.", start_response)
+            return _refused("400 Bad Request", "The Host header is not a host name.", start_response)
         if not self._hops:
             for name in _FORWARDED:
                 if environ.pop(name, None) is not None:

@@ -9,19 +9,22 @@ from flask import Blueprint, Response, abort, g, redirect, render_template, url_
 from flask.typing import ResponseReturnValue
 from htmx_flask import request
 
-from webapp.alerts import Alert
 from webapp.api import BadParameter
-from webapp.explanations import OurNames, Queries, explain
+from webapp.charts.explanations import OurNames, Queries, explain
+from webapp.charts.numbers import numbers as numbers_of
+from webapp.charts.palette import colour_index
+from webapp.fleet.instance import Instance
+from webapp.fleet.nodes import Fleet, Node
 from webapp.history import History, HistoryUnavailable, recent
-from webapp.instance import Instance
 from webapp.metrics import CHARTS
-from webapp.model_order import Order
-from webapp.models import model as model_of
-from webapp.nodes import Fleet, Node
-from webapp.numbers import numbers as numbers_of
-from webapp.selection import Selection
+from webapp.overview.model_order import Order
+from webapp.overview.models import model as model_of
+from webapp.overview.selection import Selection
+from webapp.prometheus.alerts import Alert
 from webapp.views import blocks, model_blocks
 from webapp.views.compression import Body, respond
+from webapp.views.errors import no_such_node
+from webapp.views.figures import Charts
 from webapp.views.rows import Kept
 from webapp.views.sharing import Made, Shared, share_seconds
 
@@ -34,14 +37,18 @@ def blueprint(
     residents: Callable[[str], Sequence[Instance]] = lambda node: (),
     queries: Queries | None = None,
     alerts: Callable[[], Sequence[Alert]] = tuple,
+    colour_of: Callable[[str], int] = colour_index,
+    notices: Callable[[], list[str]] = list,
 ) -> Blueprint:
     """`wall`: the Unix time that is shown. `residents`: the instances on a node.
 
-    `queries`: how charts are asked for, where not by our own names.
+    `queries`: how charts are asked for, where not by our own names. `colour_of`: a model's place in the palette.
+    `notices`: what the reader must know about this control plane, in sentences.
     """
     fragments = Blueprint("fragments", __name__, url_prefix="/fragments")
     tables: Shared[Body, Kept] = Shared()
     blocks_of_models: Shared[Body, None] = Shared()
+    shown = Charts()
 
     @fragments.before_request
     def lead_to_page() -> ResponseReturnValue | None:
@@ -55,29 +62,29 @@ def blueprint(
         response.headers["X-Enginehouse-Fragment"] = "1"
         return response
 
-    def known(name: str) -> Node:
+    def node_called(name: str) -> Node:
         found = fleet.node(name)
-        return found if found is not None else abort(404, f"No node is called {name}.")
+        return found if found is not None else no_such_node(name)
 
     @fragments.get("/cluster")
     def cluster() -> ResponseReturnValue:
         def render(kept: Kept | None) -> Made[Body, Kept]:
             context = overview.context(Selection.of(request.args.items(multi=True)), kept)
-            html = render_template("fragments/cluster.html", **context)
+            html = render_template("fragments/cluster.html", **context, notices=notices())
             return Made(Body.of(html), share_seconds(context["summary"].nodes), context["rows"].kept)
 
         return respond(tables.get(_what_it_depends_on(), render))
 
     @fragments.get("/node/<name:name>")
     def node(name: str) -> ResponseReturnValue:
-        return render_template("fragments/node.html", **blocks.node(known(name), residents(name), alerts()))
+        return render_template(
+            "fragments/node.html", **blocks.node(node_called(name), residents(name), alerts()), notices=notices()
+        )
 
     @fragments.get("/charts/<name:name>")
     def charts(name: str) -> ResponseReturnValue:
-        found = known(name)
-        return render_template(
-            "fragments/charts.html", **blocks.node_charts(history, found, blocks.range_name(request.args), wall())
-        )
+        found = node_called(name)
+        return shown.respond(blocks.node_charts(history, found, blocks.range_name(request.args), wall(), colour_of))
 
     @fragments.get("/about/<key>")
     def about(key: str) -> ResponseReturnValue:
@@ -91,7 +98,9 @@ def blueprint(
         def render(nothing: None) -> Made[Body, None]:
             nodes = overview.nodes()
             context = model_blocks.index(nodes, Order.of(request.args.items(multi=True)))
-            return Made(Body.of(render_template("fragments/models.html", **context)), share_seconds(len(nodes)), None)
+            return Made(
+                Body.of(render_template("fragments/models.html", **context, notices=notices())), share_seconds(len(nodes)), None
+            )
 
         return respond(blocks_of_models.get(_what_it_depends_on(), render))
 
@@ -99,7 +108,7 @@ def blueprint(
     def model(name: str) -> ResponseReturnValue:
         def render(nothing: None) -> Made[Body, None]:
             nodes = overview.nodes()
-            html = render_template("fragments/model.html", **model_blocks.one(nodes, name))
+            html = render_template("fragments/model.html", **model_blocks.one(nodes, name), notices=notices())
             return Made(Body.of(html), share_seconds(len(nodes)), None)
 
         return respond(blocks_of_models.get(_what_it_depends_on(), render))
@@ -108,7 +117,7 @@ def blueprint(
     def model_charts(name: str) -> ResponseReturnValue:
         range, by = blocks.range_name(request.args), model_blocks.by_of(request.args)
         found = model_of(overview.nodes(), name)
-        return render_template("fragments/charts.html", **model_blocks.cards(history, found, range, by, wall()))
+        return shown.respond(model_blocks.cards(history, found, range, by, wall(), colour_of))
 
     @fragments.get("/numbers")
     def numbers() -> ResponseReturnValue:

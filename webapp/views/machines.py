@@ -13,8 +13,8 @@ from flask import Blueprint, Response, g, jsonify, request
 from flask.typing import ResponseReturnValue
 
 from webapp import __version__, exposition, fingerprint, zipapp
-from webapp.nodes import Node
-from webapp.registry import Registry
+from webapp.fleet.nodes import Node
+from webapp.fleet.registry import Registry
 from webapp.telemetry import Gauge, Telemetry
 from webapp.views.heartbeats import Heartbeats
 from webapp.views.sharing import in_turn

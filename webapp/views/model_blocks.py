@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from webapp.api import BadParameter
+from webapp.charts.palette import colour_index
+from webapp.fleet.nodes import Node
 from webapp.history import History
 from webapp.metrics import CHARTS, Chart, families
-from webapp.model_order import COLUMNS, Order
-from webapp.models import Model, everything, model, models
-from webapp.nodes import Node
+from webapp.overview.model_order import COLUMNS, Order
+from webapp.overview.models import Model, everything, model, models
 from webapp.views import blocks
 
 #: Label that names a line of a model's chart -> what the page calls it. All lines are one without a label.
@@ -56,11 +57,13 @@ def _title(chart: Chart, by: str) -> str:
     return f"{title}, fullest engine" if chart.together == "max" and not by else title
 
 
-def cards(history: History, found: Model, range: str, by: str, now: float) -> dict[str, Any]:
+def cards(
+    history: History, found: Model, range: str, by: str, now: float, colour_of: Callable[[str], int] = colour_index
+) -> dict[str, Any]:
     """One card a chart, from one question to the history."""
     wanted = [chart for chart in charts_of(by) if not chart.optional or _tells(found, chart)]
     return {"range": range, "by": by, "subject": {"model": found.name, "by": by or None}} | blocks.cards(
-        history, wanted, range, now, model=found.name
+        history, wanted, range, now, colour_of, model=found.name
     )
 
 

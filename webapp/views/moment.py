@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 from flask import Flask, abort, g, has_request_context, request, url_for
 
+from webapp.fleet.nodes import Fleet, Node
 from webapp.history import HistoryUnavailable
-from webapp.nodes import Fleet, Node
-from webapp.past import BadMoment, Past, PastFleet, TooLongAgo, moment_of, written
+from webapp.history.past import BadMoment, Past, PastFleet, TooLongAgo, moment_of, written
 
 #: Blueprints whose pages can show the past.
 _KNOW_THE_PAST = ("pages", "fragments", "api", "reports")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
 
-from flask import Blueprint, abort, redirect, render_template, request, url_for
+from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from webapp.alerts import Alert
+from webapp.addresses import is_loopback
+from webapp.fleet.instance import Instance
+from webapp.fleet.nodes import Fleet
 from webapp.history import RANGES
-from webapp.instance import Instance
-from webapp.model_order import Order
-from webapp.nodes import Fleet
-from webapp.selection import Selection
+from webapp.overview.model_order import Order
+from webapp.overview.selection import Selection
+from webapp.prometheus.alerts import Alert
 from webapp.views import blocks, model_blocks
+from webapp.views.errors import no_such_node
 from webapp.views.machines import packed_agent
 
 
@@ -36,11 +39,11 @@ def blueprint(
     def node(name: str) -> ResponseReturnValue:
         found = fleet.node(name)
         if found is None:
-            abort(404, f"No node is called {name}; it was never heard, or it was forgotten.")
+            no_such_node(name)
         return render_template(
             "node.html",
             **blocks.node(found, residents(name), alerts()),
-            range=blocks.range_name(request.args),
+            range=blocks.range_name(request.args, overview.usual_range([found])),
             ranges=list(RANGES),
             notices=notices(),
         )
@@ -60,10 +63,11 @@ def blueprint(
 
     @pages.get("/models/<name:name>")
     def model(name: str) -> ResponseReturnValue:
+        told = model_blocks.one(fleet.nodes(), name)
         return render_template(
             "model.html",
-            **model_blocks.one(fleet.nodes(), name),
-            range=blocks.range_name(request.args),
+            **told,
+            range=blocks.range_name(request.args, overview.usual_range(told["model"].nodes)),
             ranges=list(RANGES),
             by=model_blocks.by_of(request.args),
             bys=model_blocks.BY,
@@ -73,7 +77,15 @@ def blueprint(
     @pages.get("/add")
     def add() -> ResponseReturnValue:
         server = url_for("pages.cluster", _external=True).rstrip("/")
-        return render_template("add.html", server=server, digest=packed_agent().digest, notices=notices())
+        address = urlsplit(server)
+        return render_template(
+            "add.html",
+            server=server,
+            only_here=is_loopback(address.hostname or ""),
+            port=address.port or 8765,
+            digest=packed_agent().digest,
+            notices=notices(),
+        )
 
     @pages.get("/embed/check")
     def embed_check() -> ResponseReturnValue:

@@ -10,9 +10,9 @@ from flask import current_app, url_for
 from markupsafe import Markup
 
 from webapp import formats
-from webapp.nodes import Node
-from webapp.selection import Selection
-from webapp.trends import Trend
+from webapp.fleet.nodes import Node
+from webapp.overview.selection import Selection
+from webapp.overview.trends import Trend
 
 #: Stands for the age in a row that is kept. No text of a node holds it: NUL is replaced where texts come in.
 AGE = "\x00"

@@ -1,0 +1,9 @@
+"""What the kernel and drivers say of this machine: read, parsed, and turned into what is reported.
+
+proc          files of /proc that describe the machine
+cpu, memory   counters and tables -> what is reported
+disks, network, pressure, host
+              the rest of the machine
+cgroup        the limits of the container that the agent runs in
+gpu           all GPUs; gpu_nvidia and gpu_amd read them
+"""

@@ -1,0 +1,17 @@
+"""The fleet now: which nodes and engines there are, what each said last, and for how long it has been silent.
+
+Read in this order; each module imports only what stands above it:
+
+    listening     whether this process listened
+    notes         what admins note on nodes
+    nodes         a node as everyone sees it, and the rule of its state
+    transit       how long a heartbeat was under way
+    record        what is known of one node
+    registry      all nodes
+    descriptions  what the messages of the instance protocol hold
+    instance      an engine that registered itself, and the rule that says whether it lives
+    instances     all of them
+    resource      an instance's resources in the protocol's normal form
+    pool          all instances as one pool
+    joined        instances and nodes as one fleet
+"""

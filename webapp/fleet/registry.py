@@ -1,0 +1,285 @@
+"""The fleet now: which nodes there are, what each reported last, and how long it has been silent.
+
+Liveness is judged by this machine's own clock since receipt, never by a node's clock. A heartbeat is
+accepted in one locked step, so that no older message, no replay and no message that was in flight while
+its node was forgotten can change anything.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Literal
+
+from webapp.fleet.listening import Listening, boottime
+from webapp.fleet.nodes import GONE_AFTER_SECONDS, Conflict, Node, state
+from webapp.fleet.notes import Note, Notes
+from webapp.fleet.record import Record, generic, is_replay, is_twin
+from webapp.fleet.transit import Transit
+from webapp.heartbeat import Reading
+from webapp.measurement import FRESH_FOR_SECONDS, Measurement
+
+
+class HeartbeatConflict(Exception):
+    """The name belongs to another agent that is alive."""
+
+
+class HeartbeatForgotten(Exception):
+    """The node was forgotten while its heartbeat was under way."""
+
+
+class FleetFull(Exception):
+    """No room for one more node."""
+
+
+Outcome = Literal["accepted", "replayed"]
+
+
+class Registry:
+    """Every node that was heard and not forgotten. Safe to use from many threads."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = boottime,
+        wall: Callable[[], float] = time.time,
+        record: Callable[[Measurement, float, bytes | None], None] = lambda measurement, measured_at, message: None,
+        drop: Callable[[str], None] = lambda name: None,
+        listening: Listening | None = None,
+        notes: Notes | None = None,
+        most_nodes: int = 20_000,
+        forget_after_seconds: float = 168 * 3600.0,
+    ) -> None:
+        """`record` keeps the measurement of a heartbeat, whose message it gets where that is without fault.
+
+        `drop` removes what was kept of a node that is forgotten.
+
+        Time in which `listening` says that nobody listened makes no node silent; none: all time was listened to.
+        """
+        self._clock = clock
+        self._wall = wall
+        self._record = record
+        self._drop = drop
+        self._listening = listening
+        self._notes = notes or Notes()
+        self._most_nodes = most_nodes
+        self._forget_after = forget_after_seconds
+        self._lock = threading.Lock()
+        self._records: dict[str, Record] = {}
+        self._forgotten: dict[str, float] = {}
+        self._none_gone_before = float("-inf")
+        #: Heartbeats by outcome, and fields left out by path.
+        self.heartbeats: Counter[str] = Counter()
+        self.rejections: Counter[str] = Counter()
+
+    def now(self) -> float:
+        """This registry's clock; pass it to `accept` as `arrived`."""
+        return self._clock()
+
+    def accept(self, reading: Reading, *, source: str = "", arrived: float | None = None) -> Outcome:
+        """Take in one heartbeat that arrived at `arrived` (see `now`).
+
+        "replayed" means that it was seen before or came late, and changed nothing.
+        Raises HeartbeatConflict, HeartbeatForgotten, FleetFull.
+        """
+        arrived = self._clock() if arrived is None else arrived
+        measurement = reading.measurement
+        name = measurement.node
+        with self._lock:
+            if self._forgotten.get(name, float("-inf")) >= arrived:
+                self.heartbeats["forgotten"] += 1
+                raise HeartbeatForgotten(f"node {name!r} was forgotten while this heartbeat was under way")
+            known = self._records.get(name)
+            if known is None:
+                self._make_room(arrived)
+            elif self._is_taken(known, measurement, source, arrived):
+                self.heartbeats["conflict"] += 1
+                raise HeartbeatConflict(
+                    f"node {name!r} is reported by agent {known.measurement.agent.id} "
+                    f"from {known.source or 'an unknown address'}; give one of the two another name"
+                )
+            elif is_twin(known, measurement, arrived):
+                known.conflict = (measurement.agent.id or "", source, arrived)
+                self.heartbeats["conflict"] += 1
+                raise HeartbeatConflict(
+                    f"node {name!r} is reported from {known.source or 'an unknown address'} too, by an agent with the same "
+                    "identity; give one of the two another name, and a data directory of its own"
+                )
+            elif is_replay(known, measurement):
+                self.heartbeats["replayed"] += 1
+                return "replayed"
+            record = self._records[name] = self._updated(known, reading, source, arrived)
+            self.heartbeats["accepted"] += 1
+            self.rejections.update(generic(rejection.path) for rejection in reading.rejected)
+        if record.heard - record.measured <= FRESH_FOR_SECONDS:
+            self._record(measurement, record.heard_at - (record.heard - record.measured), reading.message)
+        return "accepted"
+
+    def _missed(self, now: float) -> float:
+        return self._listening.missed_s(now) if self._listening else 0.0
+
+    def _missed_at(self, moment: float, now: float) -> float:
+        self._missed(now)  # sees a gap that nobody has seen yet
+        return self._listening.missed_at(moment) if self._listening else 0.0
+
+    def _silence(self, record: Record, now: float) -> float:
+        """Seconds in which it was listened for and not heard."""
+        return max(0.0, now - record.heard - (self._missed(now) - record.missed))
+
+    def _make_room(self, now: float) -> None:
+        if len(self._records) < self._most_nodes:
+            return
+        oldest = None
+        if now >= self._none_gone_before:  # else a flood of new names would have it searched each time
+            oldest = min(self._records.values(), key=lambda record: record.heard)
+            self._none_gone_before = now + GONE_AFTER_SECONDS - self._silence(oldest, now)
+        if oldest is None or self._silence(oldest, now) <= GONE_AFTER_SECONDS:
+            self.heartbeats["full"] += 1
+            raise FleetFull(f"{self._most_nodes} nodes are known and none is gone; no room for one more")
+        del self._records[oldest.name]
+        self._drop(oldest.name)
+
+    def _is_taken(self, known: Record, measurement: Measurement, source: str, arrived: float) -> bool:
+        theirs = measurement.agent.id
+        if theirs == known.measurement.agent.id or (theirs and theirs == known.heir):
+            return False
+        if self._silence(known, arrived) > FRESH_FOR_SECONDS:
+            return False
+        known.conflict = (theirs or "", source, arrived)
+        return True
+
+    def _updated(self, known: Record | None, reading: Reading, source: str, arrived: float) -> Record:
+        measurement = reading.measurement
+        transit = known.transit if known is not None and known.measurement.agent.id == measurement.agent.id else Transit()
+        uptime = measurement.host.uptime_s
+        delay = 0.0 if uptime is None else transit.delay(uptime + (measurement.load.age_s or 0.0), arrived)
+        heard_at = self._wall() - (self._clock() - arrived) - delay
+        sent_at = measurement.agent.sent_at
+        record = Record(
+            name=measurement.node,
+            measurement=measurement,
+            heard=arrived - delay,
+            measured=arrived - delay - (measurement.load.age_s or 0.0),
+            heard_at=heard_at,
+            first_heard_at=known.first_heard_at if known else heard_at,
+            source=source,
+            rejected=reading.rejected,
+            clock_offset_s=None if sent_at is None else sent_at - heard_at,
+            missed=self._missed_at(arrived - delay, arrived),
+            transit=transit,
+        )
+        if known is not None:
+            if known.heir != (measurement.agent.id or ""):
+                record.conflict, record.heir = known.conflict, known.heir
+            record.past_boots, record.echo = known.past_boots, known.echo
+            before = known.measurement.agent.boot
+            if before and before != measurement.agent.boot:
+                record.past_boots.append(before)
+        return record
+
+    def restore(
+        self, measurement: Measurement, *, silent_s: float, heard_at: float, first_heard_at: float, unheard_s: float = 0.0
+    ) -> None:
+        """Put back a node that was known before a restart: last heard `silent_s` seconds ago; for `unheard_s` nobody listened."""
+        now = self._clock()
+        with self._lock:
+            self._records.setdefault(
+                measurement.node,
+                Record(
+                    name=measurement.node,
+                    measurement=measurement,
+                    heard=now - silent_s,
+                    measured=now - silent_s - (measurement.load.age_s or 0.0),
+                    heard_at=heard_at,
+                    first_heard_at=first_heard_at,
+                    source="",
+                    rejected=(),
+                    clock_offset_s=None,
+                    missed=self._missed(now) - unheard_s,
+                ),
+            )
+
+    def forget(self, name: str) -> bool:
+        """Drop a node; heartbeats of it that are under way now are refused. False if it was not known."""
+        now = self._clock()
+        with self._lock:
+            self._forgotten = {other: at for other, at in self._forgotten.items() if now - at <= FRESH_FOR_SECONDS}
+            self._forgotten[name] = now
+            known = self._records.pop(name, None) is not None
+        self._notes.set(name, None)
+        self._drop(name)
+        return known
+
+    def annotate(self, name: str, text: str, by: str = "") -> bool:
+        """Note why a node drains; "" takes the note off. False if it is not known."""
+        if name not in self._records:
+            return False
+        self._notes.set(name, Note(text, by, self._wall()) if text else None)
+        return True
+
+    def hand_over(self, name: str) -> bool:
+        """Give the name to the other agent that uses it; it takes it with its next heartbeat. False if there is none."""
+        with self._lock:
+            record = self._records.get(name)
+            if record is None or record.conflict is None or not record.conflict[0]:
+                return False
+            record.heir = record.conflict[0]
+            return True
+
+    def expire(self) -> list[str]:
+        """Drop the nodes that were silent for longer than the retention setting; their names."""
+        now = self._clock()
+        with self._lock:
+            records = list(self._records.values())
+        silent = [record for record in records if self._silence(record, now) > self._forget_after]
+        with self._lock:
+            names = [record.name for record in silent if self._records.get(record.name) is record]
+            for name in names:
+                del self._records[name]
+        for name in names:
+            self._notes.set(name, None)
+            self._drop(name)
+        return names
+
+    @property
+    def count(self) -> int:
+        return len(self._records)
+
+    def nodes(self) -> list[Node]:
+        now = self._clock()
+        with self._lock:
+            records = list(self._records.values())
+            missed = self._missed(now)
+        # Without the lock, so that no heartbeat waits: each has a record of its own, which hardly changes after it.
+        return [self._seen(record, now, missed) for record in sorted(records, key=attrgetter("name"))]
+
+    def node(self, name: str) -> Node | None:
+        now = self._clock()
+        with self._lock:
+            record = self._records.get(name)
+            return self._seen(record, now, self._missed(now)) if record else None
+
+    def _seen(self, record: Record, now: float, missed: float) -> Node:
+        conflict = None
+        if record.conflict is not None and now - record.conflict[2] <= FRESH_FOR_SECONDS:
+            agent, source, at = record.conflict
+            conflict = Conflict(agent or "without an identity", source, now - at, bool(agent) and agent == record.heir)
+        interval, heard_s, measured_s = record.interval, now - record.heard, now - record.measured
+        return Node(  # by place: by name, a fleet takes half as long again
+            record.name,
+            record.measurement,
+            state(heard_s - (missed - record.missed), interval),
+            heard_s if heard_s > 0 else 0.0,
+            measured_s if measured_s > 0 else 0.0,
+            record.heard_at,
+            record.first_heard_at,
+            interval,
+            record.clock_offset_s,
+            record.source,
+            record.rejected,
+            conflict,
+            self._notes.get(record.name),
+        )
