@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from webapp.fleet.nodes import Node
 from webapp.measurement import Measurement
@@ -44,7 +44,7 @@ class Events:
         self._wall = wall
         self._lock = threading.Lock()
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
-        self._engines: dict[str, dict[str, tuple[str, str, float | None]]] = {}
+        self._engines: dict[str, dict[str, _Seen]] = {}
         self._lost: set[str] = set()
 
     def know(self, measurement: Measurement) -> None:
@@ -72,22 +72,22 @@ class Events:
         at: float,
         node: str,
         id: str,
-        before: tuple[str, str, float | None] | None,
-        now: tuple[str, str, float | None] | None,
+        before: _Seen | None,
+        now: _Seen | None,
     ) -> None:
         def tell(kind: Kind, model: str) -> None:
             self._events.append(Event(at, kind, node, id, model))
 
-        if now is None or (now[1] == "dead" and before and before[1] != "dead"):
-            if before and before[1] != "dead":
-                tell("stopped", before[0])
-        elif before is None or (before[1] == "dead" and now[1] != "dead"):
-            tell("started", now[0])
-        elif now[1] == "orphaned" != before[1]:
-            tell("orphaned", now[0])
-        elif before[2] and now[2] and now[2] - before[2] > 5:  # the same id, another process
-            tell("stopped", before[0])
-            tell("started", now[0])
+        if now is None or (now.state == "dead" and before and before.state != "dead"):
+            if before and before.state != "dead":
+                tell("stopped", before.model)
+        elif before is None or (before.state == "dead" and now.state != "dead"):
+            tell("started", now.model)
+        elif now.state == "orphaned" != before.state:
+            tell("orphaned", now.model)
+        elif now.replaced(before):
+            tell("stopped", before.model)
+            tell("started", now.model)
 
     def watch(self, nodes: Iterable[Node]) -> None:
         """Look which nodes fell silent since the last look."""
@@ -112,13 +112,32 @@ class Events:
             return sorted((event for event in self._events if event.at >= since), key=lambda event: -event.at)
 
 
-def _engines(measurement: Measurement, measured_at: float) -> dict[str, tuple[str, str, float | None]]:
-    """Id -> model, state, and Unix time of the start."""
+class _Seen(NamedTuple):
+    """An engine as a measurement has it."""
+
+    model: str
+    state: str
+    #: Unix time of its start, and its age in seconds.
+    started: float | None
+    age_s: float | None
+    pid: int | None
+
+    def replaced(self, before: _Seen) -> bool:
+        """Whether another process has the id. A start that moves while the age goes on is our clock, set right."""
+        if not self.started or not before.started or self.started - before.started <= 5:
+            return False
+        return self.pid != before.pid or (self.age_s or 0.0) <= (before.age_s or 0.0)
+
+
+def _engines(measurement: Measurement, measured_at: float) -> dict[str, _Seen]:
+    """By id; the start is unknown where `measured_at` is 0."""
     return {
-        engine.id or "": (
+        engine.id or "": _Seen(
             engine.model or "",
             engine.state or "running",
             measured_at - engine.started_s_ago if engine.started_s_ago is not None and measured_at else None,
+            engine.started_s_ago,
+            engine.pid,
         )
         for engine in measurement.engines
     }
