@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 
 from webapp.fleet.instance import Instance
 from webapp.fleet.nodes import Fleet
-from webapp.history import RANGES
+from webapp.history.ranges import RANGES
 from webapp.overview.model_order import Order
 from webapp.overview.selection import Selection
 from webapp.prometheus.alerts import Alert
