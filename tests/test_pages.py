@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urljoin
 
@@ -13,6 +14,7 @@ from tests.conftest import GIB, HTMX
 from webapp.app import create_app
 from webapp.history import HistoryUnavailable
 from webapp.measurement import Disk, Engine, Host, Requests
+from webapp.overview.trends import Trends
 from webapp.views.audience import BLOCKS, audience
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
@@ -108,6 +110,42 @@ def test_an_empty_fleet_says_how_to_fill_it(client):
     page = Page(client.get("/").text)
     assert "No node has reported yet" in page.text
     assert {"href": "/add"} in [{"href": a.get("href")} for a in page.all("a")]
+
+
+def test_what_the_reader_must_know_comes_with_each_refresh(registry, history, beat):
+    said: list[str] = []
+    client = create_app(registry, history, notices=lambda: list(said)).test_client()
+    beat("n1", engines=(Engine(id="e", model="m"),))
+    blocks = {
+        "/": "/fragments/cluster",
+        "/nodes/n1": "/fragments/node/n1",
+        "/models": "/fragments/models",
+        "/models/m": "/fragments/model/m",
+    }
+    assert not any('class="notice"' in client.get(block, headers=HTMX).text for block in blocks.values())
+    said.append("Prometheus can't be reached.")
+    for page, block in blocks.items():
+        assert client.get(block, headers=HTMX).text.count("Prometheus can&#39;t be reached.") == 1
+        assert client.get(page).text.count("Prometheus can&#39;t be reached.") == 1
+
+
+def test_what_an_address_of_this_machine_alone_is_good_for_is_said(client):
+    assert "leads other machines to themselves" in client.get("/add").text
+    assert "leads other machines to themselves" not in client.get("/add", base_url="http://control:8765").text
+
+
+def test_the_charts_of_a_new_node_show_a_quarter_of_an_hour(registry, history, beat, measurement, wall):
+    """At the edge of an hour, the first minutes would be a hair."""
+    trends = Trends()
+    client = create_app(registry, history, trends=trends, wall=wall).test_client()
+    beat("n1", agent="a", engines=(Engine(id="e", model="m"),))
+    for minutes, usual in ((0, "1h"), (1, "15m"), (13, "15m"), (3, "1h")):
+        wall.advance(60 * minutes)
+        if minutes:
+            trends.add(replace(measurement, node="n1"), wall())
+        for path in ("/nodes/n1", "/models/m"):
+            assert f'range={usual}" aria-current="true"' in client.get(path).text
+            assert 'range=6h" aria-current="true"' in client.get(f"{path}?range=6h").text
 
 
 def test_a_row_shows_what_the_node_reported(client, beat):

@@ -139,7 +139,9 @@ def create_app(
     app.register_blueprint(instance_api.blueprint(instances, wall))
     overview = blocks.Cluster(shown, trends or Trends(), events or Events(wall), wall, firing, shown.is_now)
     app.register_blueprint(pages.blueprint(shown, overview, all_notices, residents, firing))
-    app.register_blueprint(fragments.blueprint(shown, overview, history, shown.now, residents, queries, firing, colour_index))
+    app.register_blueprint(
+        fragments.blueprint(shown, overview, history, shown.now, residents, queries, firing, colour_index, all_notices)
+    )
     app.register_blueprint(api.blueprint(shown, history))
     app.register_blueprint(reports.blueprint(shown, history, colour_index))
     app.register_blueprint(instance_pages.blueprint(instances, now, notices))

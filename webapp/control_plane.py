@@ -29,6 +29,7 @@ from webapp.overview.placement import RecentIdle
 from webapp.overview.trends import Trends
 from webapp.prometheus.connection import Connection, connect
 from webapp.prometheus.copies import Copies
+from webapp.prometheus.fleet import PrometheusFleet
 from webapp.prometheus.managed import SCRAPE_SECONDS, ManagedPrometheus
 from webapp.settings import SettingError
 from webapp.storage.store import Store
@@ -39,6 +40,9 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two looks for what fell silent, is to be kept or is to be forgotten.
 HOUSEKEEPING_SECONDS = 5.0
+
+#: Seconds between two looks at a fleet that Prometheus tells: who opens a page after an hour must not see an hour of silence.
+WATCHING_SECONDS = 15.0
 
 
 class ControlPlane:
@@ -71,8 +75,9 @@ class ControlPlane:
         self.telemetry = _telemetry(self.store)
         if connection is not None:
             connection.server.observe = self.telemetry.queries.observe
-        self.app = self._application(settings, connection, demo)
         self._closing = threading.Event()
+        self._watcher: threading.Thread | None = None
+        self.app = self._application(settings, connection, demo)
         self._housekeeper = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def _heard(self, measurement: Measurement, measured_at: float, message: bytes | None = None) -> None:
@@ -112,6 +117,9 @@ class ControlPlane:
     def _application(self, settings: SimpleNamespace, connection: Connection | None, demo: bool) -> Flask:
         history: History = connection.history if connection else self._embedded
         elsewhere = connection.fleet if connection and settings.fleet == "prometheus" else None
+        hour = _asked_trends(connection) if connection and elsewhere else None
+        if elsewhere and hour:
+            self._watcher = threading.Thread(target=self._watch, args=(elsewhere, hour), name="watching", daemon=True)
 
         def notices() -> list[str]:
             own = [sentence for sentence in (self.store.notice, self.store.problem, self._listening.notice) if sentence]
@@ -123,7 +131,7 @@ class ControlPlane:
             fleet=elsewhere,
             past=self._past(connection, elsewhere is not None),
             instances=self._instances,
-            trends=_asked_trends(connection) if connection and elsewhere else self._trends,
+            trends=hour or self._trends,
             events=self._events,
             colours=Colours(settings.data_dir and settings.data_dir / "colours.json"),
             idle_cores=self._idle.cores,
@@ -150,11 +158,15 @@ class ControlPlane:
 
     def __enter__(self) -> ControlPlane:
         self._housekeeper.start()
+        if self._watcher is not None:
+            self._watcher.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._closing.set()
         self._housekeeper.join()
+        if self._watcher is not None:
+            self._watcher.join()
         self.store.close()
 
     def fill(self, past: Iterable[tuple[Measurement, float]]) -> None:
@@ -183,6 +195,13 @@ class ControlPlane:
                     self._keep_house()
                 except Exception:  # without this thread no silence would be told from a time in which nobody listened
                     log.exception("housekeeping failed; it is tried again")
+
+    def _watch(self, fleet: PrometheusFleet, hour: AskedTrends) -> None:
+        while True:
+            fleet.nodes()
+            hour.problem(time.time())
+            if self._closing.wait(WATCHING_SECONDS):
+                return
 
     def _keep_house(self) -> None:
         self._events.watch(self.registry.nodes())

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from webapp.fields import flag, number, part, parts, text, texts, whole
 
 #: A measurement older than this is left out of /metrics, tables, sums and charts.
 FRESH_FOR_SECONDS = 60.0
+
+#: Fields that are parts, each with the field that is its whole.
+Wholes = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,12 @@ class Load:
     memory_arc_bytes: int | None = whole("bytes", "/proc/spl/kstat/zfs/arcstats: size")
     swap_total_bytes: int | None = whole("bytes", "/proc/meminfo: SwapTotal")
     swap_used_bytes: int | None = whole("bytes", "/proc/meminfo: SwapTotal - SwapFree")
+    at_most: ClassVar[Wholes] = (
+        ("memory_used_bytes", "memory_total_bytes"),
+        ("memory_available_bytes", "memory_total_bytes"),
+        ("memory_free_bytes", "memory_total_bytes"),
+        ("swap_used_bytes", "swap_total_bytes"),
+    )
     unreadable_processes: int | None = whole("processes", "/proc/<pid>/stat that this user may not read; unknown under hidepid=2")
 
 
@@ -85,6 +95,7 @@ class Disk:
     used_bytes: int | None = whole("bytes", "statvfs: (f_blocks - f_bfree) x f_frsize")
     available_bytes: int | None = whole("bytes", "statvfs: f_bavail x f_frsize")
     holds: str | None = text("model files stored on it", 1024)
+    at_most: ClassVar[Wholes] = (("used_bytes", "total_bytes"), ("available_bytes", "total_bytes"))
     error: str | None = text("why it could not be read", 300)
 
 
@@ -108,6 +119,7 @@ class Gpu:
     utilization_percent: float | None = number("percent", "NVML utilisation; amdgpu gpu_busy_percent", 0, 100)
     memory_total_bytes: int | None = whole("bytes", "NVML memory; amdgpu mem_info_vram_total", 1)
     memory_used_bytes: int | None = whole("bytes", "NVML memory; amdgpu mem_info_vram_used")
+    at_most: ClassVar[Wholes] = (("memory_used_bytes", "memory_total_bytes"),)
     temperature_celsius: float | None = number("degrees Celsius", "the driver", -60, 200)
     power_watts: float | None = number("watts", "the driver", 0, 10_000)
     missing_since_s: float | None = number("seconds", "the agent: since the GPU was last seen")
@@ -211,3 +223,14 @@ class Measurement:
     pressure: Pressure = part(Pressure)
     engines: tuple[Engine, ...] = parts(Engine, ("id",), 256)
     demo: bool | None = flag("made up by `enginehouse demo`")
+
+
+def impossible(part: Load | Disk | Gpu) -> list[tuple[str, str]]:
+    """The parts that are more than their whole, each with it.
+
+    >>> impossible(Load(memory_total_bytes=100, memory_used_bytes=100, memory_available_bytes=101))
+    [('memory_available_bytes', 'memory_total_bytes')]
+    """
+    return [
+        (name, of) for name, of in part.at_most if (most := getattr(part, of)) is not None and (getattr(part, name) or 0) > most
+    ]

@@ -19,7 +19,7 @@ from msgspec import Meta
 from webapp import heartbeat
 from webapp.fields import Flag, Part, Parts, Quantity, Text, Texts
 from webapp.heartbeat import LIMITS, LONGEST_NAME, Limits, Reading
-from webapp.measurement import Measurement
+from webapp.measurement import Disk, Gpu, Load, Measurement, impossible
 
 #: Escapes that the tolerant reader replaces: NUL, and halves of surrogate pairs.
 _REPLACED = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
@@ -45,6 +45,9 @@ def _faultless(body: bytes) -> Measurement | None:
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         return None
     if heartbeat.shows_nothing(measurement.node) or measurement.node in (".", "..") or not _keys_differ(measurement):
+        return None
+    parts: tuple[Load | Disk | Gpu, ...] = (measurement.load, *measurement.disks, *measurement.gpus)
+    if any(map(impossible, parts)):
         return None
     return measurement
 

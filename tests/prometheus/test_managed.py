@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.prometheus.promlab import Exposition, http_server, wait_for
+from tests.prometheus.promlab import Exposition, Reply, http_server, wait_for
 from webapp.config import settings_of
 from webapp.control_plane import ControlPlane
 from webapp.prometheus.connection import connect
@@ -75,7 +76,7 @@ def test_it_listens_to_this_machine_alone(tmp_path: Path) -> None:
     assert ManagedPrometheus(tmp_path).url.startswith("http://127.0.0.1:")
 
 
-def test_nothing_is_asked_before_a_page_is(tmp_path: Path) -> None:
+def test_a_page_comes_though_the_server_is_away(tmp_path: Path) -> None:
     plane = ControlPlane(settings(data_dir=str(tmp_path), prometheus="http://127.0.0.1:1", fleet="prometheus"))
     with plane:
         client = plane.app.test_client()
@@ -83,6 +84,18 @@ def test_nothing_is_asked_before_a_page_is(tmp_path: Path) -> None:
         assert answer.status_code == 200
         assert "Prometheus at http://127.0.0.1:1 can&#39;t be reached: connection refused." in answer.text
         assert client.get("/metrics").status_code == 200
+
+
+def test_the_fleet_is_asked_for_while_nobody_looks(tmp_path: Path) -> None:
+    """Whoever opened a page after an hour saw an hour of silence, until the answer came."""
+    asked = threading.Event()
+
+    def answer(request: object, body: bytes) -> Reply:
+        asked.set()
+        return 200, {"Content-Type": "application/json"}, b'{"status":"success","data":{"resultType":"vector","result":[]}}'
+
+    with http_server(answer) as url, ControlPlane(settings(data_dir=str(tmp_path), prometheus=url, fleet="prometheus")):
+        assert asked.wait(30)
 
 
 def test_the_words_and_the_secrets_are_those_of_the_settings(tmp_path: Path) -> None:

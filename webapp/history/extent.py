@@ -28,7 +28,9 @@ def extent(answer: Answer, families: Iterable[str]) -> str:
     slack = max(LOOKBACK_SECONDS, 2 * range.step)
     first, last = (range.start + index * range.step for index in (min(known), max(known)))
     said = []
-    if first - range.start > slack:
+    # Where nobody listened before, the chart says so itself.
+    begun = any(span.start <= range.start + slack and abs(span.end - first) <= slack for span in answer.unheard)
+    if first - range.start > slack and not begun:
         said.append(f"nothing before {_clock(first)}")
     if range.end - last > slack:
         said.append(f"ended {_clock(last)}")

@@ -26,6 +26,9 @@ from webapp.prometheus.vocabulary import Scope, Term, Vocabulary, Window, marked
 #: The fleet is asked for again after this time.
 ASKED_EVERY_SECONDS = 5.0
 
+#: A fleet that is older than this is said to be: each node's age says so before.
+_WORTH_SAYING_SECONDS = 15.0
+
 
 @dataclass(frozen=True)
 class FleetReading:
@@ -82,7 +85,7 @@ class PrometheusFleet:
         if isinstance(known, HistoryUnavailable):
             return [f"{known}."]
         found = [f"{warning}." for warning in known.value.warnings]
-        if known.reason:
+        if known.reason and known.age_s > _WORTH_SAYING_SECONDS:
             found.append(f"{known.reason}; the nodes are shown as they were {known.age_s:.0f} s ago.")
         elif not known.value.heard:
             found.append(f"{self._server.name} knows no node: {self._vocabulary.heard(Scope())} is empty.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from webapp.charts.figure import figure
@@ -29,6 +29,9 @@ MOST_CONCERNS = 8
 
 #: Events of the last hour that it lists; the rest are counted.
 MOST_EVENTS = 12
+
+#: Steps of the last hour's lines that a quarter of an hour touches.
+_QUARTER = 8
 
 
 class _Whole(NamedTuple):
@@ -74,6 +77,17 @@ class Cluster:
     def nodes(self) -> Sequence[Node]:
         """The fleet that is shown; of a large one, up to some seconds old."""
         return self._whole().nodes
+
+    def usual_range(self, nodes: Iterable[Node]) -> str:
+        """The range that charts of these nodes begin with: an hour, or a quarter of one as long as nothing older is known.
+
+        A new node would be a hair at the edge of an hour.
+        """
+        if not self._is_now():
+            return "1h"
+        now = self._wall()
+        known = [levels for node in nodes if (levels := self._trends.of(node.name, now).cpu).strip("-")]
+        return "15m" if known and not any(levels[:-_QUARTER].strip("-") for levels in known) else "1h"
 
     def _whole(self) -> _Whole:
         """What all selections have in common."""
@@ -161,9 +175,9 @@ def rest_cores(node: Node) -> float | None:
     return max(0.0, busy - sum(engine.cpu_cores or 0.0 for engine in numbers.engines))
 
 
-def range_name(query: Mapping[str, str]) -> str:
-    """The range that an address asks for; an hour where it asks for none that exists."""
-    name = query.get("range", "1h")
+def range_name(query: Mapping[str, str], usual: str = "1h") -> str:
+    """The range that an address asks for, the usual one where it asks for none; an hour where there is no such range."""
+    name = query.get("range", usual)
     return name if named(name) else "1h"
 
 

@@ -39,10 +39,12 @@ def blueprint(
     queries: Queries | None = None,
     alerts: Callable[[], Sequence[Alert]] = tuple,
     colour_of: Callable[[str], int] = colour_index,
+    notices: Callable[[], list[str]] = list,
 ) -> Blueprint:
     """`wall`: the Unix time that is shown. `residents`: the instances on a node.
 
     `queries`: how charts are asked for, where not by our own names. `colour_of`: a model's place in the palette.
+    `notices`: what the reader must know about this control plane, in sentences.
     """
     fragments = Blueprint("fragments", __name__, url_prefix="/fragments")
     tables: Shared[Body, Kept] = Shared()
@@ -69,14 +71,16 @@ def blueprint(
     def cluster() -> ResponseReturnValue:
         def render(kept: Kept | None) -> Made[Body, Kept]:
             context = overview.context(Selection.of(request.args.items(multi=True)), kept)
-            html = render_template("fragments/cluster.html", **context)
+            html = render_template("fragments/cluster.html", **context, notices=notices())
             return Made(Body.of(html), share_seconds(context["summary"].nodes), context["rows"].kept)
 
         return respond(tables.get(_what_it_depends_on(), render))
 
     @fragments.get("/node/<name:name>")
     def node(name: str) -> ResponseReturnValue:
-        return render_template("fragments/node.html", **blocks.node(node_called(name), residents(name), alerts()))
+        return render_template(
+            "fragments/node.html", **blocks.node(node_called(name), residents(name), alerts()), notices=notices()
+        )
 
     @fragments.get("/charts/<name:name>")
     def charts(name: str) -> ResponseReturnValue:
@@ -95,7 +99,9 @@ def blueprint(
         def render(nothing: None) -> Made[Body, None]:
             nodes = overview.nodes()
             context = model_blocks.index(nodes, Order.of(request.args.items(multi=True)))
-            return Made(Body.of(render_template("fragments/models.html", **context)), share_seconds(len(nodes)), None)
+            return Made(
+                Body.of(render_template("fragments/models.html", **context, notices=notices())), share_seconds(len(nodes)), None
+            )
 
         return respond(blocks_of_models.get(_what_it_depends_on(), render))
 
@@ -103,7 +109,7 @@ def blueprint(
     def model(name: str) -> ResponseReturnValue:
         def render(nothing: None) -> Made[Body, None]:
             nodes = overview.nodes()
-            html = render_template("fragments/model.html", **model_blocks.one(nodes, name))
+            html = render_template("fragments/model.html", **model_blocks.one(nodes, name), notices=notices())
             return Made(Body.of(html), share_seconds(len(nodes)), None)
 
         return respond(blocks_of_models.get(_what_it_depends_on(), render))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
+from webapp.addresses import is_loopback
 from webapp.fleet.instance import Instance
 from webapp.fleet.nodes import Fleet
 from webapp.history.ranges import RANGES
@@ -41,7 +43,7 @@ def blueprint(
         return render_template(
             "node.html",
             **blocks.node(found, residents(name), alerts()),
-            range=blocks.range_name(request.args),
+            range=blocks.range_name(request.args, overview.usual_range([found])),
             ranges=list(RANGES),
             notices=notices(),
         )
@@ -61,10 +63,11 @@ def blueprint(
 
     @pages.get("/models/<name:name>")
     def model(name: str) -> ResponseReturnValue:
+        told = model_blocks.one(fleet.nodes(), name)
         return render_template(
             "model.html",
-            **model_blocks.one(fleet.nodes(), name),
-            range=blocks.range_name(request.args),
+            **told,
+            range=blocks.range_name(request.args, overview.usual_range(told["model"].nodes)),
             ranges=list(RANGES),
             by=model_blocks.by_of(request.args),
             bys=model_blocks.BY,
@@ -74,7 +77,15 @@ def blueprint(
     @pages.get("/add")
     def add() -> ResponseReturnValue:
         server = url_for("pages.cluster", _external=True).rstrip("/")
-        return render_template("add.html", server=server, digest=packed_agent().digest, notices=notices())
+        address = urlsplit(server)
+        return render_template(
+            "add.html",
+            server=server,
+            only_here=is_loopback(address.hostname or ""),
+            port=address.port or 8765,
+            digest=packed_agent().digest,
+            notices=notices(),
+        )
 
     @pages.get("/embed/check")
     def embed_check() -> ResponseReturnValue:
