@@ -9,7 +9,7 @@ import pytest
 
 from tests.answers import Page
 from tests.conftest import HTMX
-from tests.test_instance_api import METADATA, SNAPSHOT
+from tests.instance_messages import METADATA, SNAPSHOT
 from webapp.app import create_app
 from webapp.fleet.instances import Instances
 

@@ -130,8 +130,8 @@ def test_what_the_reader_must_know_comes_with_each_refresh(registry, history, be
 
 
 def test_what_an_address_of_this_machine_alone_is_good_for_is_said(client):
-    assert "leads other machines to themselves" in client.get("/add").text
-    assert "leads other machines to themselves" not in client.get("/add", base_url="http://control:8765").text
+    assert "which on another machine means that machine itself" in client.get("/add").text
+    assert "which on another machine means" not in client.get("/add", base_url="http://control:8765").text
 
 
 def test_the_charts_of_a_new_node_show_a_quarter_of_an_hour(registry, history, beat, measurement, wall):

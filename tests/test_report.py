@@ -10,8 +10,9 @@ import pytest
 from tests.answers import HOSTILE, Page
 from webapp.app import create_app
 from webapp.charts.figure import figure
-from webapp.history import HistoryUnavailable, recent
+from webapp.history import HistoryUnavailable
 from webapp.history.embedded import EmbeddedHistory
+from webapp.history.ranges import recent
 from webapp.measurement import Engine, Host
 from webapp.metrics import CHARTS
 from webapp.views import blocks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from webapp.history import RANGES
+from webapp.history.ranges import RANGES
 
 #: Entries of a list that one answer holds.
 USUAL_LIMIT = 100

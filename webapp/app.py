@@ -40,6 +40,7 @@ from webapp.views import (
     fragments,
     framing,
     guard,
+    instance_api,
     instance_pages,
     login,
     machines,
@@ -49,7 +50,6 @@ from webapp.views import (
     security,
     timing,
 )
-from webapp.views import instances as instance_api
 from webapp.views import placement as placement_views
 from webapp.views.callers import Access
 from webapp.views.forwarding import Forwarding

@@ -41,7 +41,8 @@ log = logging.getLogger(__name__)
 #: Seconds between two looks for what fell silent, is to be kept or is to be forgotten.
 HOUSEKEEPING_SECONDS = 5.0
 
-#: Seconds between two looks at a fleet that Prometheus tells: who opens a page after an hour must not see an hour of silence.
+#: Seconds between two readings of the fleet from Prometheus while nobody looks, so that a page opened after an hour
+#: doesn't show an hour of silence.
 WATCHING_SECONDS = 15.0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from webapp.fields import Rejection
 from webapp.fleet.nodes import USUAL_INTERVAL_SECONDS
@@ -12,6 +13,22 @@ from webapp.measurement import Measurement
 
 #: Messages that came late come within this time of each other.
 LATEST_TOGETHER_SECONDS = 5.0
+
+
+class Rival(NamedTuple):
+    """Another agent that reported under a node's name and was refused, last at `refused` on the registry's clock."""
+
+    agent_id: str  # "" if it has none
+    source: str
+    refused: float
+
+
+class Echo(NamedTuple):
+    """The first message of a run that was taken for ended, and when it arrived, on the registry's clock."""
+
+    boot: str
+    sequence: int
+    arrived: float
 
 
 @dataclass
@@ -29,14 +46,12 @@ class Record:
     clock_offset_s: float | None
     #: What `Listening` had missed when it was heard.
     missed: float = 0.0
-    #: Another agent under this name: its identity ("" for none), its address, and when it was refused.
-    conflict: tuple[str, str, float] | None = None
+    rival: Rival | None = None
     #: The agent that an admin has given the name to.
     heir: str = ""
     #: Runs of the agent that ended: their messages come late.
     past_boots: deque[str] = field(default_factory=lambda: deque(maxlen=16))
-    #: The first message of a run that had ended: which run, its number, and when it came.
-    echo: tuple[str, int, float] | None = None
+    echo: Echo | None = None
     transit: Transit = field(default_factory=Transit)
 
     @property
@@ -62,9 +77,9 @@ def is_twin(known: Record, measurement: Measurement, arrived: float) -> bool:
     boot, sequence = measurement.agent.boot, measurement.agent.sequence
     if not boot or sequence is None or boot not in known.past_boots:
         return False
-    if known.echo is None or known.echo[0] != boot:
-        known.echo = boot, sequence, arrived
-    return sequence > known.echo[1] and arrived - known.echo[2] >= LATEST_TOGETHER_SECONDS
+    if known.echo is None or known.echo.boot != boot:
+        known.echo = Echo(boot, sequence, arrived)
+    return sequence > known.echo.sequence and arrived - known.echo.arrived >= LATEST_TOGETHER_SECONDS
 
 
 def generic(path: str) -> str:

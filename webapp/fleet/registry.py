@@ -17,7 +17,7 @@ from typing import Literal
 from webapp.fleet.listening import Listening, boottime
 from webapp.fleet.nodes import GONE_AFTER_SECONDS, Conflict, Node, state
 from webapp.fleet.notes import Note, Notes
-from webapp.fleet.record import Record, generic, is_replay, is_twin
+from webapp.fleet.record import Record, Rival, generic, is_replay, is_twin
 from webapp.fleet.transit import Transit
 from webapp.heartbeat import Reading
 from webapp.measurement import FRESH_FOR_SECONDS, Measurement
@@ -102,7 +102,7 @@ class Registry:
                     f"from {known.source or 'an unknown address'}; give one of the two another name"
                 )
             elif is_twin(known, measurement, arrived):
-                known.conflict = (measurement.agent.id or "", source, arrived)
+                known.rival = Rival(measurement.agent.id or "", source, arrived)
                 self.heartbeats["conflict"] += 1
                 raise HeartbeatConflict(
                     f"node {name!r} is reported from {known.source or 'an unknown address'} too, by an agent with the same "
@@ -148,7 +148,7 @@ class Registry:
             return False
         if self._silence(known, arrived) > FRESH_FOR_SECONDS:
             return False
-        known.conflict = (theirs or "", source, arrived)
+        known.rival = Rival(theirs or "", source, arrived)
         return True
 
     def _updated(self, known: Record | None, reading: Reading, source: str, arrived: float) -> Record:
@@ -173,7 +173,7 @@ class Registry:
         )
         if known is not None:
             if known.heir != (measurement.agent.id or ""):
-                record.conflict, record.heir = known.conflict, known.heir
+                record.rival, record.heir = known.rival, known.heir
             record.past_boots, record.echo = known.past_boots, known.echo
             before = known.measurement.agent.boot
             if before and before != measurement.agent.boot:
@@ -224,9 +224,9 @@ class Registry:
         """Give the name to the other agent that uses it; it takes it with its next heartbeat. False if there is none."""
         with self._lock:
             record = self._records.get(name)
-            if record is None or record.conflict is None or not record.conflict[0]:
+            if record is None or record.rival is None or not record.rival.agent_id:
                 return False
-            record.heir = record.conflict[0]
+            record.heir = record.rival.agent_id
             return True
 
     def expire(self) -> list[str]:
@@ -263,10 +263,10 @@ class Registry:
             return self._seen(record, now, self._missed(now)) if record else None
 
     def _seen(self, record: Record, now: float, missed: float) -> Node:
-        conflict = None
-        if record.conflict is not None and now - record.conflict[2] <= FRESH_FOR_SECONDS:
-            agent, source, at = record.conflict
-            conflict = Conflict(agent or "without an identity", source, now - at, bool(agent) and agent == record.heir)
+        conflict, rival = None, record.rival
+        if rival is not None and now - rival.refused <= FRESH_FOR_SECONDS:
+            is_heir = bool(rival.agent_id) and rival.agent_id == record.heir
+            conflict = Conflict(rival.agent_id or "without an identity", rival.source, now - rival.refused, is_heir)
         interval, heard_s, measured_s = record.interval, now - record.heard, now - record.measured
         return Node(  # by place: by name, a fleet takes half as long again
             record.name,

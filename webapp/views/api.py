@@ -18,7 +18,8 @@ from webapp.charts.numbers import table
 from webapp.fleet.nodes import Node
 from webapp.formats import iso_time
 from webapp.heartbeat import to_mapping
-from webapp.history import RANGES, Answer, History, HistoryUnavailable, Series, named, recent
+from webapp.history import Answer, History, HistoryUnavailable, Series
+from webapp.history.ranges import RANGES, named, recent
 from webapp.overview import records
 from webapp.overview.model_order import Order
 from webapp.overview.models import Placed, everything, models

@@ -10,8 +10,9 @@ from webapp.charts.figure import figure
 from webapp.charts.palette import colour_index
 from webapp.fleet.instance import Instance
 from webapp.fleet.nodes import Fleet, Node
-from webapp.history import Answer, History, HistoryUnavailable, named, recent
+from webapp.history import Answer, History, HistoryUnavailable
 from webapp.history.extent import extent
+from webapp.history.ranges import named, recent
 from webapp.metrics import CHARTS, Chart, Metric, families
 from webapp.overview import concerns
 from webapp.overview.events import Events

@@ -15,7 +15,8 @@ from webapp.charts.numbers import numbers as numbers_of
 from webapp.charts.palette import colour_index
 from webapp.fleet.instance import Instance
 from webapp.fleet.nodes import Fleet, Node
-from webapp.history import History, HistoryUnavailable, recent
+from webapp.history import History, HistoryUnavailable
+from webapp.history.ranges import recent
 from webapp.metrics import CHARTS
 from webapp.overview.model_order import Order
 from webapp.overview.models import model as model_of

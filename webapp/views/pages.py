@@ -11,7 +11,7 @@ from flask.typing import ResponseReturnValue
 from webapp.addresses import is_loopback
 from webapp.fleet.instance import Instance
 from webapp.fleet.nodes import Fleet
-from webapp.history import RANGES
+from webapp.history.ranges import RANGES
 from webapp.overview.model_order import Order
 from webapp.overview.selection import Selection
 from webapp.prometheus.alerts import Alert
@@ -63,11 +63,11 @@ def blueprint(
 
     @pages.get("/models/<name:name>")
     def model(name: str) -> ResponseReturnValue:
-        told = model_blocks.one(fleet.nodes(), name)
+        shown = model_blocks.one(fleet.nodes(), name)
         return render_template(
             "model.html",
-            **told,
-            range=blocks.range_name(request.args, overview.usual_range(told["model"].nodes)),
+            **shown,
+            range=blocks.range_name(request.args, overview.usual_range(shown["model"].nodes)),
             ranges=list(RANGES),
             by=model_blocks.by_of(request.args),
             bys=model_blocks.BY,
