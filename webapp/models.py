@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 from webapp import formats
 from webapp.gauges import Gauge
 from webapp.measurement import Engine
 from webapp.nodes import STATES, Node
-from webapp.summary import Total
+from webapp.summary import Total, added
 
 
 class Placed(NamedTuple):
@@ -33,71 +35,71 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """A model with its engines, those on nodes that are not heard any more included."""
+    """A model with its engines, those on nodes that are not heard any more included. Totals are kept: a page asks twice."""
 
     name: str
     placed: tuple[Placed, ...]
 
     def total(self, value: Callable[[Engine], float | None]) -> Total:
         """The sum over the engines whose numbers are young enough and hold it."""
-        return _total(self.placed, value)
+        known = [told for told in map(value, self._heard) if told is not None]
+        left_out: Counter[str] = Counter()
+        if len(known) < len(self.placed):
+            silent = (one for one in self.placed if one.numbers is None or value(one.numbers) is None)
+            left_out.update(map(_why_left_out, silent))
+        return added(known, len(self.placed), left_out, _REASONS, "engine")
 
-    @property
+    @cached_property
+    def _heard(self) -> list[Engine]:
+        return [engine for node, engine in self.placed if node.numbers]
+
+    @cached_property
     def engines(self) -> Total:
         return self.total(lambda engine: 1)
 
-    @property
+    @cached_property
     def nodes(self) -> list[Node]:
         """Those that it is on, by name."""
         return sorted({one.node.name: one.node for one in self.placed}.values(), key=lambda node: node.name)
 
-    @property
+    @cached_property
     def cores(self) -> Total:
-        return self.total(lambda engine: engine.cpu_cores)
+        return self.total(attrgetter("cpu_cores"))
 
-    @property
+    @cached_property
     def memory(self) -> Total:
-        return self.total(lambda engine: engine.memory_bytes)
+        return self.total(attrgetter("memory_bytes"))
 
-    @property
+    @cached_property
     def waiting(self) -> Total:
-        return self.total(lambda engine: engine.requests.waiting)
+        return self.total(attrgetter("requests.waiting"))
 
-    @property
+    @cached_property
     def running(self) -> Total:
-        return self.total(lambda engine: engine.requests.running)
+        return self.total(attrgetter("requests.running"))
 
-    @property
+    @cached_property
     def prompt_tokens(self) -> Total:
-        return self.total(lambda engine: engine.prompt_tokens_per_second)
+        return self.total(attrgetter("prompt_tokens_per_second"))
 
-    @property
+    @cached_property
     def generated_tokens(self) -> Total:
-        return self.total(lambda engine: engine.generation_tokens_per_second)
+        return self.total(attrgetter("generation_tokens_per_second"))
 
-    @property
+    @cached_property
     def kv_cache(self) -> Placed | None:
         """The engine whose KV cache is the fullest; shares of caches have no sum."""
-        told = [one for one in self.placed if one.numbers and one.engine.kv_cache_usage_ratio is not None]
+        told = [one for one in self.placed if one.engine.kv_cache_usage_ratio is not None and one.numbers]
         return max(told, key=lambda one: one.engine.kv_cache_usage_ratio or 0.0, default=None)
 
 
-def _total(placed: Sequence[Placed], value: Callable[[Engine], float | None]) -> Total:
-    summed: float | None = None
-    counted = 0
-    left_out: Counter[str] = Counter()
-    for node, engine in placed:
-        known = value(engine) if node.numbers else None
-        if known is not None:
-            summed = (summed or 0.0) + known
-            counted += 1
-        elif node.state in ("stale", "gone"):
-            left_out[f"on {node.state} nodes"] += 1
-        else:
-            left_out["not told" if node.numbers else "with old numbers"] += 1
-    order = [*(f"on {state} nodes" for state in STATES), "not told", "with old numbers"]
-    ordered = sorted(left_out.items(), key=lambda item: order.index(item[0]))
-    return Total(summed, counted, len(placed), tuple(ordered), thing="engine")
+def _why_left_out(one: Placed) -> str:
+    if one.node.state in ("stale", "gone"):
+        return f"on {one.node.state} nodes"
+    return "not told" if one.numbers else "with old numbers"
+
+
+_REASONS = (*(f"on {state} nodes" for state in STATES), "not told", "with old numbers")
 
 
 def models(nodes: Iterable[Node]) -> list[Model]:
@@ -123,7 +125,7 @@ def everything(nodes: Iterable[Node]) -> Model:
 def cores_gauge(model: Model) -> Gauge | None:
     """Cores that the model keeps busy, of all cores of the nodes that it is on."""
     used = model.cores.value
-    cores = [node.numbers.load.cpus for node in model.nodes if node.numbers and node.numbers.load.cpus]
+    cores = [cpus for node in model.nodes if (numbers := node.numbers) and (cpus := numbers.load.cpus)]
     if used is None or not cores:
         return None
     percent = 100 * used / sum(cores)
@@ -134,8 +136,7 @@ def cores_gauge(model: Model) -> Gauge | None:
 def memory_gauge(model: Model) -> Gauge | None:
     """Memory of the model's engines, of all memory of the nodes that they are on."""
     used = model.memory.value
-    told = [node.numbers.load.memory_total_bytes for node in model.nodes if node.numbers]
-    total = sum(size for size in told if size)
+    total = sum(numbers.load.memory_total_bytes or 0 for node in model.nodes if (numbers := node.numbers))
     if used is None or not total:
         return None
     unit = formats.byte_unit(total)

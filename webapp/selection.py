@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -27,6 +28,7 @@ class Column:
     descending: bool = True
 
 
+@lru_cache(32_768)  # of the same nodes, at each look
 def natural(name: str) -> str:
     """A name as it is put in order: the numbers in it by their value.
 
@@ -227,10 +229,11 @@ class Selection:
         """The nodes that match, in order; those that don't tell the sorted value come last."""
         column = _COLUMNS[self.sort]
         chosen = [node for node in nodes if self._matches(node)]
-        told = [(value, node.name, node) for node in chosen if (value := column.value(node)) is not None]
-        told.sort(key=lambda item: natural(item[1]))
+        values = [column.value(node) for node in chosen]
+        told = [(value, node) for value, node in zip(values, chosen) if value is not None]
+        told.sort(key=lambda item: natural(item[1].name))
         told.sort(key=lambda item: item[0], reverse=self.descending)  # stable: names stay in order among equals
-        return [node for _, _, node in told] + [node for node in chosen if column.value(node) is None]
+        return [node for _, node in told] + [node for value, node in zip(values, chosen) if value is None]
 
     def _matches(self, node: Node) -> bool:
         if self.states and node.state not in self.states:

@@ -54,22 +54,26 @@ class Summary:
     waiting_engines: int
 
 
+def added(known: Sequence[float], of: int, left_out: Counter[str], order: Sequence[str], thing: str = "node") -> Total:
+    """The sum of what is known of so many things; `order`: which reason to leave one out comes first."""
+    ordered = sorted(left_out.items(), key=lambda item: order.index(item[0]))
+    return Total(sum(known, 0.0) if known else None, len(known), of, tuple(ordered), thing)
+
+
 def total(nodes: Sequence[Node], value: Callable[[Measurement], float | None]) -> Total:
     """The sum of `value` over the nodes whose numbers are young enough and hold it."""
-    summed: float | None = None
-    counted = 0
+    told = [None if (numbers := node.numbers) is None else value(numbers) for node in nodes]
+    known = [one for one in told if one is not None]
     left_out: Counter[str] = Counter()
-    for node in nodes:
-        known = value(node.numbers) if node.numbers else None
-        if known is not None:
-            summed = (summed or 0.0) + known
-            counted += 1
-        elif node.state in ("stale", "gone"):
-            left_out[node.state] += 1
-        else:
-            left_out["not known" if node.numbers else "with old numbers"] += 1
-    order = [*STATES, "not known", "with old numbers"]
-    return Total(summed, counted, len(nodes), tuple(sorted(left_out.items(), key=lambda item: order.index(item[0]))))
+    if len(known) < len(nodes):
+        left_out.update(_why_left_out(node) for node, one in zip(nodes, told) if one is None)
+    return added(known, len(nodes), left_out, (*STATES, "not known", "with old numbers"))
+
+
+def _why_left_out(node: Node) -> str:
+    if node.state in ("stale", "gone"):
+        return node.state
+    return "not known" if node.numbers else "with old numbers"
 
 
 def cores_used(measurement: Measurement) -> float | None:
@@ -84,11 +88,6 @@ def load_per_core(measurement: Measurement) -> float | None:
     return None if load.load1 is None or load.cpus is None else load.load1 / load.cpus
 
 
-def engines_of(nodes: Sequence[Node]) -> list[tuple[Node, Engine]]:
-    """Every engine of the nodes whose numbers are young enough, with its node."""
-    return [(node, engine) for node in nodes if node.numbers for engine in node.numbers.engines]
-
-
 def by_model(engines: Sequence[Engine]) -> list[tuple[str, list[Engine]]]:
     """The engines of each model, by its name; those that name none come last, under ""."""
     found: dict[str, list[Engine]] = {}
@@ -99,13 +98,13 @@ def by_model(engines: Sequence[Engine]) -> list[tuple[str, list[Engine]]]:
 
 def waiting(engines: Sequence[Engine]) -> tuple[float | None, int]:
     """Requests waiting, and how many engines told them; None where none did."""
-    told = [engine.requests.waiting for engine in engines if engine.requests.waiting is not None]
+    told = [queued for engine in engines if (queued := engine.requests.waiting) is not None]
     return (sum(told) if told else None), len(told)
 
 
 def summarise(nodes: Sequence[Node]) -> Summary:
     """The fleet in one line; each total says which nodes it is of."""
-    engines = [engine for _, engine in engines_of(nodes)]
+    engines = [engine for node in nodes if (numbers := node.numbers) for engine in numbers.engines]
     queued, told = waiting(engines)
     return Summary(
         nodes=len(nodes),
