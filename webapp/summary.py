@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from webapp.measurement import Engine, Measurement
 from webapp.nodes import STATES, Node, State, count_by_state
@@ -60,9 +61,8 @@ def added(known: Sequence[float], of: int, left_out: Counter[str], order: Sequen
     return Total(sum(known, 0.0) if known else None, len(known), of, tuple(ordered), thing)
 
 
-def total(nodes: Sequence[Node], value: Callable[[Measurement], float | None]) -> Total:
-    """The sum of `value` over the nodes whose numbers are young enough and hold it."""
-    told = [None if (numbers := node.numbers) is None else value(numbers) for node in nodes]
+def _total(nodes: Sequence[Node], told: Sequence[float | None]) -> Total:
+    """The sum of what the nodes told."""
     known = [one for one in told if one is not None]
     left_out: Counter[str] = Counter()
     if len(known) < len(nodes):
@@ -102,22 +102,44 @@ def waiting(engines: Sequence[Engine]) -> tuple[float | None, int]:
     return (sum(told) if told else None), len(told)
 
 
+class _Told(NamedTuple):
+    """What the summary needs of one node, read at once: of a large fleet, to find it in memory is what takes time."""
+
+    cores_used: float | None = None
+    cores: float | None = None
+    memory_used: float | None = None
+    memory: float | None = None
+    engines: float | None = None
+    waiting: float | None = None
+    waiting_engines: int = 0
+
+
+def _told(measurement: Measurement) -> _Told:
+    load = measurement.load
+    return _Told(
+        cores_used(measurement),
+        load.cpus if load.cpu_percent is not None else None,
+        load.memory_used_bytes,
+        load.memory_total_bytes if load.memory_used_bytes is not None else None,
+        len(measurement.engines),
+        *waiting(measurement.engines),
+    )
+
+
 def summarise(nodes: Sequence[Node]) -> Summary:
     """The fleet in one line; each total says which nodes it is of."""
-    engines = [engine for node in nodes if (numbers := node.numbers) for engine in numbers.engines]
-    queued, told = waiting(engines)
+    told = [_Told() if (numbers := node.numbers) is None else _told(numbers) for node in nodes]
+    engines = _total(nodes, [one.engines for one in told])
+    queued = [one.waiting for one in told if one.waiting is not None]
     return Summary(
         nodes=len(nodes),
         by_state=count_by_state(nodes),
-        cores_used=total(nodes, cores_used),
-        cores=total(nodes, lambda measurement: measurement.load.cpus if measurement.load.cpu_percent is not None else None),
-        memory_used=total(nodes, lambda measurement: measurement.load.memory_used_bytes),
-        memory=total(
-            nodes,
-            lambda measurement: measurement.load.memory_total_bytes if measurement.load.memory_used_bytes is not None else None,
-        ),
-        engines=len(engines),
-        engines_told=total(nodes, lambda measurement: len(measurement.engines)),
-        waiting=queued,
-        waiting_engines=told,
+        cores_used=_total(nodes, [one.cores_used for one in told]),
+        cores=_total(nodes, [one.cores for one in told]),
+        memory_used=_total(nodes, [one.memory_used for one in told]),
+        memory=_total(nodes, [one.memory for one in told]),
+        engines=int(engines.value or 0),
+        engines_told=engines,
+        waiting=sum(queued) if queued else None,
+        waiting_engines=sum(one.waiting_engines for one in told),
     )
