@@ -297,3 +297,24 @@ def test_only_assets_that_pages_name_are_packed(client, beat):
 
 def test_no_text_can_stand_for_the_age():
     assert rows_module.AGE == "\x00"
+
+
+def test_a_cell_of_the_map_is_one_element_that_names_its_node(client, beat, clock):
+    beat('old "node"', agent="agent-old")
+    clock.advance(70)
+    beat("cpu-07")
+    cells = re.findall(r"<a [^>]*data-st[^>]*>[^<]*</a>", client.get("/fragments/cluster?view=map", headers=HTMX).text)
+    assert cells == [
+        '<a href="/nodes/cpu-07" data-step="2" title="cpu-07: CPU 43 %">cpu-07</a>',
+        (
+            '<a href="/nodes/old%20%22node%22" data-state="stale" title="old &#34;node&#34;: not heard for 70 s; '
+            'numbers left out">old &#34;node&#34;</a>'
+        ),
+    ]
+
+
+def test_cells_of_a_large_map_tell_their_names_in_their_titles(client, beat):
+    for number in range(151):
+        beat(f"cpu-{number:03}", agent=f"agent-{number}")
+    page = client.get("/fragments/cluster?view=map", headers=HTMX).text
+    assert '<a href="/nodes/cpu-150" data-step="2" title="cpu-150: CPU 43 %"></a>' in page
