@@ -131,11 +131,15 @@ class _Owners:
 
 def _family(rows: Sequence[Metric], owners: _Owners) -> str:
     """All series of a family: those of the first owner, then those of the next one. Each begins a line."""
+    read = [(row, owners.values(row)) for row in rows]
+    told = [(row, values) for row, values in read if any(value is not None for value in values)]
+    if not told:
+        return ""
     return _lines(
         rows[0].name,
-        _in_turn([owners.starts for _ in rows]),
-        _in_turn([owners.ends(row.fixed) for row in rows]),
-        _in_turn([all_written(owners.values(row)) for row in rows]),
+        _in_turn([owners.starts for _ in told]),
+        _in_turn([owners.ends(row.fixed) for row, _ in told]),
+        _in_turn([all_written(values) for _, values in told]),
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -146,6 +147,7 @@ def plural(count: float, one: str, many: str = "") -> str:
     return f"{count:,.0f} {one if count == 1 else many or one + 's'}"
 
 
+@lru_cache(32_768)  # of the same nodes, at each refresh
 def natural(name: str) -> str:
     """A name as it is put in order: the numbers in it by their value.
 

@@ -53,10 +53,11 @@ class Record:
     past_boots: deque[str] = field(default_factory=lambda: deque(maxlen=16))
     echo: Echo | None = None
     transit: Transit = field(default_factory=Transit)
+    #: The agent's, in seconds; kept here, where each look at the fleet finds it.
+    interval: float = field(init=False)
 
-    @property
-    def interval(self) -> float:
-        return self.measurement.agent.interval_s or USUAL_INTERVAL_SECONDS
+    def __post_init__(self) -> None:
+        self.interval = self.measurement.agent.interval_s or USUAL_INTERVAL_SECONDS
 
 
 def is_replay(known: Record, measurement: Measurement) -> bool:

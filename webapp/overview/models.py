@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from webapp import formats
 from webapp.fleet.nodes import Node
 from webapp.measurement import Engine
 from webapp.overview.gauges import Gauge
-from webapp.overview.summary import Total, total_of
+from webapp.overview.summary import Total, total
 
 
 class Placed(NamedTuple):
@@ -32,50 +33,50 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """A model with its engines, those on nodes that are not heard any more included."""
+    """A model with its engines, those on nodes that are not heard any more included. Pages ask twice for each total."""
 
     name: str
     placed: tuple[Placed, ...]
 
     def total(self, value: Callable[[Engine], float | None]) -> Total:
         """The sum over the engines whose numbers are young enough and hold it."""
-        known = [(node, value(engine) if node.numbers else None) for node, engine in self.placed]
-        return total_of(known, "engine", "on {} nodes")
+        values = [value(engine) if node.numbers else None for node, engine in self.placed]
+        return total((node for node, _ in self.placed), values, "engine", "on {} nodes")
 
-    @property
+    @cached_property
     def engines(self) -> Total:
         return self.total(lambda engine: 1)
 
-    @property
+    @cached_property
     def nodes(self) -> list[Node]:
         """Those that it is on, by name."""
         return sorted({one.node.name: one.node for one in self.placed}.values(), key=lambda node: node.name)
 
-    @property
+    @cached_property
     def cores(self) -> Total:
         return self.total(lambda engine: engine.cpu_cores)
 
-    @property
+    @cached_property
     def memory(self) -> Total:
         return self.total(lambda engine: engine.memory_bytes)
 
-    @property
+    @cached_property
     def waiting(self) -> Total:
         return self.total(lambda engine: engine.requests.waiting)
 
-    @property
+    @cached_property
     def running(self) -> Total:
         return self.total(lambda engine: engine.requests.running)
 
-    @property
+    @cached_property
     def prompt_tokens(self) -> Total:
         return self.total(lambda engine: engine.prompt_tokens_per_second)
 
-    @property
+    @cached_property
     def generated_tokens(self) -> Total:
         return self.total(lambda engine: engine.generation_tokens_per_second)
 
-    @property
+    @cached_property
     def kv_cache(self) -> Placed | None:
         """The engine whose KV cache is the fullest; shares of caches have no sum."""
         known = [one for one in self.placed if one.numbers and one.engine.kv_cache_usage_ratio is not None]

@@ -214,10 +214,11 @@ class Selection:
         """The nodes that match, in order; those that don't tell the sorted value come last."""
         column = _COLUMNS[self.sort]
         chosen = [node for node in nodes if self._matches(node)]
-        told = [(value, node.name, node) for node in chosen if (value := column.value(node)) is not None]
-        told.sort(key=lambda item: formats.natural(item[1]))
-        told.sort(key=lambda item: item[0], reverse=self.descending)  # stable: names stay in order among equals
-        return [node for _, _, node in told] + [node for node in chosen if column.value(node) is None]
+        values = [column.value(node) for node in chosen]
+        known = [(value, node) for value, node in zip(values, chosen) if value is not None]
+        known.sort(key=lambda item: formats.natural(item[1].name))
+        known.sort(key=lambda item: item[0], reverse=self.descending)  # stable: names stay in order among equals
+        return [node for _, node in known] + [node for value, node in zip(values, chosen) if value is None]
 
     def _matches(self, node: Node) -> bool:
         if self.states and node.state not in self.states:
