@@ -19,7 +19,7 @@ from webapp.exposition import Counters
 from webapp.fields import LARGEST_WHOLE
 from webapp.fleet.registry import Registry
 from webapp.heartbeat import Reading
-from webapp.measurement import Measurement
+from webapp.measurement import Engine, Measurement
 from webapp.metrics import HEARTBEAT_AGE, METRICS, UP
 
 GOLDEN = Path(__file__).parent / "golden" / "metrics.txt"
@@ -107,6 +107,17 @@ def test_unknown_is_no_series_and_zero_is_a_series(registry, beat):
     assert "llmgw_node_cpu_utilization_percent" not in names(text)
     assert samples(text)[("llmgw_node_load", (("node", "n1"), ("window", "1m")))] == 0
     assert not any(name.startswith("llmgw_shard") for name in names(text))
+
+
+def test_an_engine_is_in_one_state_and_its_error_is_in_no_label(registry, beat):
+    """T92"""
+    error = "read tcp 10.0.0.1:51442->10.0.0.2:80"
+    for state in ("running", "orphaned"):
+        beat("n1", engines=(Engine(id="e", state=state, metrics_error=error),))
+        text = exposition.text(registry.nodes())
+        told = {labels: value for (name, labels), value in samples(text).items() if name == "llmgw_shard_state"}
+        assert told == {(("node", "n1"), ("shard", "e"), ("state", state)): 1.0}
+        assert "51442" not in text
 
 
 def test_a_family_stands_together_though_nodes_report_different_things(registry, beat):

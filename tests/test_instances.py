@@ -31,6 +31,14 @@ def report(instances: Instances, timestamp_ms: object, *, cpu: float = 40.0, nam
     return instances.report({"instance_id": name, "snapshot": snapshot})
 
 
+def test_seconds_in_the_place_of_milliseconds_are_not_fresh(instances, wall):
+    """T65"""
+    instances.register({**ENGINE, "instance_id": "a"})
+    for timestamp, is_shown in ((wall.now * 1000, True), (wall.now, False), (round(wall.now), False)):
+        report(instances, timestamp)
+        assert bool(instances.get("a").resources) is is_shown
+
+
 def test_an_instance_lives_up_to_its_ttl_and_not_a_tenth_longer(instances, clock):
     """T79"""
     instances.register({**ENGINE, "instance_id": "a"})
@@ -221,6 +229,8 @@ def test_capabilities_are_those_of_the_program_that_registers_now(instances):
         ({}, "host"),
         ({"host": "h"}, "port"),
         ({"host": "", "port": 1}, "host"),
+        ({"host": "..", "port": 1}, "host"),
+        ({"host": "\u200b", "port": 1}, "host"),
         ({"host": "h", "port": 0}, "port"),
         ({"host": "h", "port": True}, "port"),
         ({"host": "h", "port": 70000}, "port"),

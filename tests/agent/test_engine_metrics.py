@@ -221,14 +221,14 @@ def test_a_count_that_ended_or_was_unknown_gives_no_rate():
     ],
 )
 def test_a_refusal_says_what_it_means(start, metrics, kind, status, reason):
-    """Trial 100."""
+    """T100"""
     fake = start(status=status, body=b'{"error": {}}')
     assert asked_once(metrics, engine_at(fake.port, kind)) == EngineReading(metrics_error=reason)
     assert fake.asked == ["/metrics"]
 
 
 def test_no_model_is_ever_named_in_what_is_asked():
-    """Trial 100: a router loads the model that a request names."""
+    """T100: a router loads the model that a request names."""
     asked = {endpoint.path for names in ENGINE_METRIC_NAMES.values() for endpoint in names.endpoints}
     assert asked == {"/metrics", "/prometheus/metrics"}
 

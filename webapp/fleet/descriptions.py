@@ -227,7 +227,8 @@ def _id(value: Any) -> str:
 
 
 def _host(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_ID:
+    # Where no agent reports, a node is named after it.
+    if not isinstance(value, str) or shows_nothing(value) or value in (".", "..") or len(value) > LONGEST_ID:
         raise BadRequest("host", f"expected a host name or an address, got {shown(value)}")
     return printable(value)
 

@@ -15,7 +15,7 @@ Kind = Literal["joined", "lost", "back", "started", "stopped", "orphaned"]
 
 KEEP_SECONDS = 3600.0
 
-#: A start that is later by more than this is that of another process with the same id.
+#: A start that is later by more than this may be that of another process with the same id.
 LATER_START_SECONDS = 5.0
 
 #: However much changes, this many are kept.
@@ -47,6 +47,14 @@ class _Running(NamedTuple):
     state: str
     #: Unix time, None where the measurement doesn't say it.
     started_at: float | None
+    age_s: float | None
+    pid: int | None
+
+    def replaced(self, before: _Running) -> bool:
+        """Whether another process has the id. A start that moves while the age goes on is our clock, set right."""
+        if not self.started_at or not before.started_at or self.started_at - before.started_at <= LATER_START_SECONDS:
+            return False
+        return self.pid != before.pid or (self.age_s or 0.0) <= (before.age_s or 0.0)
 
 
 class Events:
@@ -90,7 +98,7 @@ class Events:
             tell("started", now.model)
         elif now.state == "orphaned" != before.state:
             tell("orphaned", now.model)
-        elif before.started_at and now.started_at and now.started_at - before.started_at > LATER_START_SECONDS:
+        elif now.replaced(before):
             tell("stopped", before.model)
             tell("started", now.model)
 
@@ -124,6 +132,8 @@ def _engines(measurement: Measurement, measured_at: float) -> dict[str, _Running
             engine.model or "",
             engine.state or "running",
             measured_at - engine.started_s_ago if engine.started_s_ago is not None and measured_at else None,
+            engine.started_s_ago,
+            engine.pid,
         )
         for engine in measurement.engines
     }

@@ -94,7 +94,7 @@ class PrometheusFleet:
     def _latest(self) -> Copy[FleetReading] | HistoryUnavailable:
         now = self._clock()
         if self._at is None:
-            key, is_fresh = None, lambda reading: now - reading.at <= ASKED_EVERY_SECONDS
+            key, is_fresh = None, lambda reading: abs(now - reading.at) <= ASKED_EVERY_SECONDS  # our clock may be set back
         else:
             key, is_fresh = self._at, lambda reading: True
         try:
