@@ -52,7 +52,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_own(host: str) -> bool:
-    """Whether it tells others nothing about where it is: loopback, every address, or nothing at all."""
+    """Whether it says nothing to others about where it is: loopback, every address, or nothing at all."""
     return plain(host) in ("", "0.0.0.0", "::") or is_loopback(host)
 
 

@@ -131,7 +131,7 @@ def _embed_link(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
 
 
 def _answer(plane: ControlPlane, settings: SimpleNamespace, ready: Callable[[str], None]) -> int:
-    """Answer requests until SIGINT or SIGTERM; `ready` is told the address once it is bound."""
+    """Answer requests until SIGINT or SIGTERM; `ready` is called with the address once it is bound."""
     host, port = settings.listen[0] or "0.0.0.0", settings.listen[1]
     limits = Limits(
         threads=max(1, settings.threads),

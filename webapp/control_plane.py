@@ -151,7 +151,7 @@ class ControlPlane:
         )
 
     def _past(self, connection: Connection | None, from_prometheus: bool) -> Past:
-        """Who tells how the fleet was: the store what was heard here, a Prometheus what lies before that, or all of it."""
+        """Where past fleets come from: the store for what was heard here, a Prometheus for what was before, or for all of it."""
         own = StoredPast(self.store)
         if connection is None:
             return own

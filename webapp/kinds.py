@@ -1,4 +1,4 @@
-"""Sorts of settings' values: how each is made from what was given, and how to say what is wanted.
+"""Kinds of settings: how a value is read from what was given, and how to say what is expected.
 
 Runs on nodes: standard library only, CPython 3.9 and later.
 """

@@ -108,7 +108,7 @@ def lone_points(height: Values, style: dict[str, Any], range: Range) -> Iterator
 
 
 def happenings(happened: Sequence[Mark], scale: Axis) -> Iterator[dict[str, Any]]:
-    """Small triangles that tell, above the lines that `_layout` draws."""
+    """Small triangles with hover texts, above the lines that `_layout` draws."""
     if happened:
         yield {
             "type": "scatter",

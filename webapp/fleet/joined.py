@@ -101,7 +101,7 @@ class Recorder:
         self._last = dict(known or {})
 
     def step(self) -> None:
-        """Record what is new since the step before; forget nodes that nobody told of for an hour."""
+        """Record what is new since the step before; forget nodes that nothing was heard of for an hour."""
         nodes = self._fleet.nodes()
         for node in nodes:
             if node.measurement.agent.id != NO_AGENT:
@@ -223,7 +223,7 @@ def _with_residents(engines: Sequence[Engine], residents: Sequence[Instance]) ->
 
 
 def _filled(engine: Engine, instance: Instance) -> Engine:
-    """What the agent does not know of an engine, its instance may have told."""
+    """What the agent doesn't know of an engine, its instance may have reported."""
     running = engine.requests.running
     inflight = instance.current_load.inflight
     return replace(

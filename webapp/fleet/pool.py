@@ -1,4 +1,4 @@
-"""All instances as one pool, for what schedules over pools: counts, sums, and where each of them comes from."""
+"""All instances as one pool, for schedulers that work with pools: counts, sums, and where each of them comes from."""
 
 from __future__ import annotations
 

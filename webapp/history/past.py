@@ -48,7 +48,7 @@ class PastFleet(Fleet, Protocol):
 
 
 class Past(Protocol):
-    """A history that can tell how the fleet was."""
+    """A history that can say what the fleet was like."""
 
     def at(self, moment: float) -> PastFleet:
         """The fleet at a Unix time. Raises HistoryUnavailable."""

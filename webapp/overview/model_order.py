@@ -1,4 +1,4 @@
-"""In which order a reader wants to see models: all of it stands in the page's address."""
+"""The order in which a reader wants to see models, as the page's address holds it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webapp.overview.models import Model
 
 @dataclass(frozen=True)
 class Column:
-    """A column that can be sorted by; `value` is None where nothing is told."""
+    """A column that can be sorted by; `value` is None where no engine reports it."""
 
     key: str
     title: str
@@ -68,7 +68,7 @@ class Order:
         return replace(self, sort=key, descending=_COLUMNS[key].descending)
 
     def apply(self, models: Sequence[Model]) -> list[Model]:
-        """The models whose name holds every word, in order; those that don't tell the sorted value come last."""
+        """The models whose name holds every word, in order; those without a value to sort by come last."""
         words = self.text.casefold().split()
         chosen = [model for model in models if all(word in model.name.casefold() for word in words)]
         value = _COLUMNS[self.sort].value

@@ -1,4 +1,4 @@
-"""What a server said: the API's JSON, or which of the many other things that can stand in its place.
+"""What a server said: the API's JSON, or which of the many other things that can come in its place.
 
 https://prometheus.io/docs/prometheus/latest/querying/api/#format-overview
 """

@@ -1,4 +1,4 @@
-"""Last good copies of what a slow or mortal source says, shared by all viewers.
+"""The last good answers of a source that may be slow or fail, shared by all viewers.
 
 However many ask for the same thing, the source is asked once; a bounded number of threads ask it at all, and
 whoever waits does so for a bounded time. A source that fails is left alone for a while, and the reason is told.

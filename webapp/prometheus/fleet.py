@@ -1,4 +1,4 @@
-"""The fleet as Prometheus tells it: every node with its engines, now or at a past moment, without heartbeats.
+"""The fleet as Prometheus knows it: every node with its engines, now or at a past moment, without heartbeats.
 
 The metric table is read backwards: each sample is put into the message of its node, and the messages are read
 like any other. So any number of dashboards can show what any number of control planes, or an estate of

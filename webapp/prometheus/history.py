@@ -35,7 +35,7 @@ class PrometheusHistory:
         scrape_interval: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`scrape_interval` in seconds; None: it is told from the samples."""
+        """`scrape_interval` in seconds; None: it is worked out from the samples."""
         self._server = server
         self._vocabulary = vocabulary or Heartbeats()
         self._given_interval = scrape_interval
@@ -112,7 +112,7 @@ class PrometheusHistory:
         return self._known_lookback()
 
     def _ask_interval(self, scope: Scope, end: float) -> float | None:
-        """Seconds between the samples of the last five minutes; None if there are too few to tell."""
+        """Seconds between the samples of the last five minutes; None if there are too few."""
         at = min(end, self._clock())
         if scope == Scope():  # one node of the fleet tells enough
             for raw in self._server.query(f"topk(1, {self._vocabulary.probe(scope)})", at).series:
@@ -127,7 +127,7 @@ def _unknown(range: Range) -> list[float | None]:
 
 
 def _fold(values: list[float | None], raw: RawSeries, range: Range) -> None:
-    """Add a series to a line: where two tell a value, the larger is kept."""
+    """Add a series to a line: where two have a value, the larger is kept."""
     for at, value in raw.samples:
         # By time, never by position: some servers leave points out or begin a step early.
         index = round((at - range.start) / range.step)

@@ -76,7 +76,7 @@ class Vocabulary(Protocol):
         ...
 
     def probe(self, scope: Scope) -> str:
-        """A selector of a few series that are always there: their samples tell the scrape interval."""
+        """A selector of a few series that are always there: their samples show the scrape interval."""
         ...
 
 

@@ -35,7 +35,7 @@ _QUARTER = 8
 
 
 class _Whole(NamedTuple):
-    """The fleet, and what is told of all of it."""
+    """The fleet, and what is said about the whole of it."""
 
     nodes: Sequence[Node]
     firing: Sequence[Alert]
@@ -65,7 +65,7 @@ class Cluster:
         alerts: Callable[[], Sequence[Alert]] = tuple,
         is_now: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`is_now`: whether the fleet that is shown is that of now; of the past, no hour before it is told."""
+        """`is_now`: whether the fleet that is shown is that of now; a past one has no hour before it."""
         self._fleet = fleet
         self._trends = trends
         self._events = events

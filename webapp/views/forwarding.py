@@ -1,4 +1,4 @@
-"""Where the site lies and who asks, as far as proxies are trusted: what happens to a request before Flask sees it.
+"""At which address the site is and who asks, as far as proxies are trusted: what happens to a request before Flask sees it.
 
 Forwarded headers are believed for `hops` proxies, counted from us; those of anyone else are dropped. A sub-path comes
 from X-Forwarded-Prefix (the proxy strips it) or from `base_path` (it doesn't). The token of an embed link stands at

@@ -44,7 +44,7 @@ def by_of(query: Mapping[str, str]) -> str:
 
 
 def charts_of(by: str) -> list[Chart]:
-    """The charts of one model: those that tell models apart, summed or with a line a node."""
+    """The charts of one model: those that can be split by model, summed or with a line a node."""
     return [
         replace(chart, by=by, title=_title(chart, by), whole=(), rest_title="", stacked=bool(by) and chart.together == "sum")
         for chart in CHARTS

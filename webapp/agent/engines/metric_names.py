@@ -1,4 +1,4 @@
-"""Which of an engine's own metrics tell its queue, its KV cache and its tokens: a table, one row a kind.
+"""Which of an engine's own metrics hold its queue, its KV cache and its tokens: a table, one row a kind.
 
 A new kind of engine, or a new name for an old metric, is a line here.
 """

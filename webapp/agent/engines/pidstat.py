@@ -52,7 +52,7 @@ class Stat(NamedTuple):
 
     @property
     def outlived(self) -> bool:
-        """Its first thread has ended and others live: the kernel tells no memory with the first one."""
+        """Its first thread has ended and others live: the kernel then shows no memory for the first one."""
         return self.state in "ZXx" and self.threads > 1
 
 

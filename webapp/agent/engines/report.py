@@ -41,7 +41,7 @@ _METRICS_PATIENCE_S = 0.2
 
 
 class EngineReports:
-    """Finds engines, tells their processes, adds up what they use."""
+    """Finds engines and their processes, and adds up what they use."""
 
     def __init__(
         self,
