@@ -12,7 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from webapp.agent.answers import NotDelivered, without_secrets
-from webapp.agent.sender import Sender, target
+from webapp.agent.connection import target
+from webapp.agent.sender import Sender
 
 OK = (200, {"Content-Type": "application/json"}, b'{"ok": true, "interval_s": 12.5}')
 

@@ -8,6 +8,7 @@ Standard library only, CPython 3.9 and later. Read in this order:
     engines          which engines run here, and what they take
     sampler          the one place that puts a Measurement together
     identity         who the agent is
+    connection       addresses, bounded connections and tokens of all requests
     sender           one heartbeat to one control plane; answers: what it says
     loop             heartbeats, for ever
     install          the agent as a service of systemd

@@ -5,14 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from webapp import __version__
 from webapp.agent.answers import without_secrets
+from webapp.agent.connection import TokenUnusable, ended_after, target, token
 from webapp.agent.lines import one_line
-from webapp.agent.sender import target
 from webapp.settings import SettingError
 
 #: Longer answers are given up.
@@ -67,25 +66,22 @@ class Client:
         if body is not None:
             headers["Content-Type"] = "application/json"
         if self._token_file:
-            headers["Authorization"] = "Bearer " + _token(self._token_file)
+            try:
+                headers["Authorization"] = "Bearer " + token(self._token_file)
+            except TokenUnusable as error:
+                raise Unanswered(str(error)) from error
         connection: http.client.HTTPConnection
         if to.scheme == "https":
             connection = http.client.HTTPSConnection(to.host, to.port, timeout=self.timeout_s)
         else:
             connection = http.client.HTTPConnection(to.host, to.port, timeout=self.timeout_s)
-        # A server that sends a byte now and then would keep the socket's own timeout from ever striking.
-        watch = threading.Timer(self.timeout_s, _cut, (connection,))
-        watch.daemon = True
-        watch.start()
         try:
-            connection.request(method, to.path, body, headers)
-            answer = connection.getresponse()
-            return Reply(answer.status, _object(answer.read(LARGEST_ANSWER)))
+            with ended_after(connection, self.timeout_s):
+                connection.request(method, to.path, body, headers)
+                answer = connection.getresponse()
+                return Reply(answer.status, _object(answer.read(LARGEST_ANSWER)))
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise Unanswered(f"{self.name} {self._reason(error)}") from error
-        finally:
-            watch.cancel()
-            connection.close()
 
     def _reason(self, error: Exception) -> str:
         if isinstance(error, (socket.timeout, TimeoutError)):
@@ -101,24 +97,6 @@ def described(reply: Reply) -> str:
     return one_line(
         f"{reply.status} {error}" if isinstance(error, str) else f"{reply.status}" + ("" if reply.content else ", not JSON")
     )
-
-
-def _cut(connection: http.client.HTTPConnection) -> None:
-    try:
-        if connection.sock:
-            connection.sock.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass  # it ended by itself
-
-
-def _token(file: Path) -> str:
-    try:
-        token = file.read_bytes()[:4096].decode("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unanswered(f"{file}: no token can be read there") from error
-    if not token or not token.isprintable():
-        raise Unanswered(f"{file}: expected one line with a token")
-    return token
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from typing import Callable
 
 from webapp.addresses import is_loopback, url
 from webapp.agent.client import Client, Unanswered
+from webapp.agent.connection import target
 from webapp.agent.lines import one_line
 from webapp.agent.process_group import ProcessGroup
 from webapp.agent.registration import Registration
 from webapp.agent.report import SNAPSHOT_PATH, UNKNOWN_INSTANCE, Failures, Reporter, report_forever
-from webapp.agent.sender import target
 from webapp.snapshot import SCHEMA
 
 log = logging.getLogger("enginehouse.monitor")

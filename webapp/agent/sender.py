@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import http.client
 import socket
-import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import unquote, urljoin, urlsplit
+from typing import Any
+from urllib.parse import urljoin
 
 from webapp import __version__
 from webapp.agent.answers import NotDelivered, understood, without_secrets
+from webapp.agent.connection import Target, TokenUnusable, ended_after, target, token
 from webapp.agent.lines import one_line
 
 #: Where heartbeats go, below a control plane's address.
@@ -27,40 +27,6 @@ _COMPRESS_FROM = 8 * 1024
 
 _LONGEST_ANSWER = 64 * 1024
 _MOST_REDIRECTS = 3
-
-
-class Target(NamedTuple):
-    """A control plane's address in parts."""
-
-    scheme: str
-    #: Without brackets; a zone stands after "%".
-    host: str
-    port: int
-    path: str
-    #: For the Host header: brackets around IPv6, no zone (RFC 6874), no default port.
-    authority: str
-
-
-def target(url: str) -> Target:
-    """Raises ValueError.
-
-    >>> target("http://[2001:db8::3222]:9001/")
-    Target(scheme='http', host='2001:db8::3222', port=9001, path='/', authority='[2001:db8::3222]:9001')
-    >>> target("http://[fe80::1%25eth0]:9001/x")[1:]
-    ('fe80::1%eth0', 9001, '/x', '[fe80::1]:9001')
-    >>> target("https://house.example/sub")[1:]
-    ('house.example', 443, '/sub', 'house.example')
-    """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"expected http://host or https://host, got {url[:200]!r}")
-    host = unquote(parts.hostname)
-    usual = 443 if parts.scheme == "https" else 80
-    port = parts.port or usual
-    shown = host.partition("%")[0]
-    authority = (f"[{shown}]" if ":" in shown else shown) + ("" if port == usual else f":{port}")
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.scheme, host, port, path, authority)
 
 
 class Sender:
@@ -104,19 +70,12 @@ class Sender:
     def _exchange(self, url: str, body: Callable[[str], bytes]) -> tuple[int, http.client.HTTPMessage, bytes]:
         to = target(url)
         connection = self._connection(to)
-        # A server that sends a byte now and then would keep the socket's own timeout from ever striking.
-        watch = threading.Timer(self._whole_s, _cut, (connection,))
-        watch.daemon = True
-        watch.start()
-        try:
+        with ended_after(connection, self._whole_s):
             connection.connect()
             content = body(str(connection.sock.getsockname()[0]))
             connection.request("POST", to.path, *self._message(to, content))
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read(_LONGEST_ANSWER)
-        finally:
-            watch.cancel()
-            connection.close()
 
     def _connection(self, to: Target) -> http.client.HTTPConnection:
         if to.scheme == "http":
@@ -141,9 +100,9 @@ class Sender:
             packer = zlib.compressobj(6, zlib.DEFLATED, 31)  # 31: with the header of gzip
             content = packer.compress(content) + packer.flush()
             headers["Content-Encoding"] = "gzip"
-        token = self._token()
-        if token and self._same_house(to):
-            headers["Authorization"] = "Bearer " + token
+        text = self._token()
+        if text and self._same_house(to):
+            headers["Authorization"] = "Bearer " + text
         return content, headers
 
     def _token(self) -> str | None:
@@ -151,27 +110,14 @@ class Sender:
         if self._token_file is None:
             return None
         try:
-            text = self._token_file.read_bytes()[:4096].decode("ascii").strip()
-        except OSError as error:
-            raise NotDelivered(f"{self._token_file}: cannot be read: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise NotDelivered(f"{self._token_file}: expected a token of ASCII characters") from error
-        if not text or not text.isprintable():
-            raise NotDelivered(f"{self._token_file}: expected one line with a token")
-        return text
+            return token(self._token_file)
+        except TokenUnusable as error:
+            raise NotDelivered(str(error)) from error
 
     def _same_house(self, to: Target) -> bool:
         """The token is for the configured host, never for one that a redirect names; nor does it leave TLS."""
         given = target(self.server)
         return to.host == given.host and (given.scheme == "http" or to.scheme == "https")
-
-
-def _cut(connection: http.client.HTTPConnection) -> None:
-    try:
-        if connection.sock:
-            connection.sock.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass  # it ended by itself
 
 
 def _said(error: Exception) -> str:
