@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from webapp.agent.machine.cgroup import limits
+from webapp.agent.machine.cgroup import limits, parse_cgroup
 from webapp.measurement import Limits
 
 GIB = 1024**3
@@ -110,3 +110,8 @@ def test_a_path_that_leads_out_of_the_tree_is_not_followed(container):
 
 def test_a_machine_without_cgroups_has_no_limits(tmp_path):
     assert limits(tmp_path, tmp_path) == Limits()
+
+
+def test_cgroup_paths_are_read_for_both_versions():
+    paths = parse_cgroup(b"12:cpu,cpuacct:/docker/ab\n1:name=systemd:/docker/ab\n0::/\nnonsense\n:::\n")
+    assert paths == {"cpu": "/docker/ab", "cpuacct": "/docker/ab", "name=systemd": "/docker/ab", "": "/"}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webapp.agent.engines import cgroups, command_line, pidstat, sockets
-from webapp.agent.machine import disks, memory, proc
+from webapp.agent.machine import cgroup, disks, memory, proc
 from webapp.agent.machine.cpu import CpuMeter
 
 #: Bytes at random, and bytes that look like /proc.
@@ -42,7 +42,7 @@ def test_the_files_of_a_process(data):
         assert all(number is None or 0 <= number < 2**63 for number in (stat.cpu, stat.reaped, stat.rss))
     pidstat.parse_status(data)
     pidstat.parse_smaps_rollup(data)
-    for path in pidstat.parse_cgroup(data).values():
+    for path in cgroup.parse_cgroup(data).values():
         unit = cgroups.unit_of(path)
         assert unit is None or len(unit.encode()) > 0
     command_line.recognise(pidstat.parse_cmdline(data))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.agent.engines.pidstat import parse_cgroup, parse_cmdline, parse_smaps_rollup, parse_stat, parse_status
+from webapp.agent.engines.pidstat import parse_cmdline, parse_smaps_rollup, parse_stat, parse_status
 from webapp.agent.machine.proc import ProcError
 
 T02 = (
@@ -70,11 +70,6 @@ def test_kernels_before_4_5_have_no_split():
 
 def test_captured_proportional_sizes_are_read(captured):
     assert parse_smaps_rollup((captured / "live/t0/21511/smaps_rollup").read_bytes()) > 2**28
-
-
-def test_cgroup_paths_are_read_for_both_versions():
-    paths = parse_cgroup(b"12:cpu,cpuacct:/docker/ab\n1:name=systemd:/docker/ab\n0::/\nnonsense\n:::\n")
-    assert paths == {"cpu": "/docker/ab", "cpuacct": "/docker/ab", "name=systemd": "/docker/ab", "": "/"}
 
 
 def test_command_lines_of_any_bytes_are_text():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from webapp.agent.engines.container_names import container_id, container_name
-from webapp.agent.engines.pidstat import parse_cgroup
+from webapp.agent.machine.cgroup import parse_cgroup
 from webapp.agent.machine.proc import read, read_or_empty, whole
 
 #: Controller in /proc/<pid>/cgroup -> where its tree may be mounted below /sys/fs/cgroup.

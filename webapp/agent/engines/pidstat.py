@@ -1,4 +1,4 @@
-"""/proc/<pid>/stat, status, smaps_rollup and cgroup: parsers for their bytes.
+"""/proc/<pid>/stat, status, smaps_rollup, cmdline and environ: parsers for their bytes.
 
 https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 """
@@ -134,22 +134,6 @@ def parse_smaps_rollup(data: bytes) -> int | None:
     words = rest[:40].split(None, 1)
     number = whole(words[0]) if there and words else None
     return None if number is None else number * 1024
-
-
-def parse_cgroup(data: bytes) -> dict[str, str]:
-    """Path by controller from /proc/<pid>/cgroup; version 2 has the name "".
-
-    >>> parse_cgroup(b"9:cpu,cpuacct:/a\\n1:name=systemd:/b\\n0::/system.slice/vllm.service\\n")
-    {'cpu': '/a', 'cpuacct': '/a', 'name=systemd': '/b', '': '/system.slice/vllm.service'}
-    """
-    found = {}
-    for line in data.split(b"\n"):
-        number, _, rest = line.partition(b":")
-        controllers, colon, path = rest.partition(b":")
-        if number.isdigit() and colon and path.startswith(b"/"):
-            for controller in controllers.decode("utf-8", "surrogateescape").split(","):
-                found[controller] = path.decode("utf-8", "surrogateescape")
-    return found
 
 
 def parse_cmdline(data: bytes) -> list[str]:

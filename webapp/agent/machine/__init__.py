@@ -4,6 +4,6 @@ proc          files of /proc that describe the machine
 cpu, memory   counters and tables -> what is reported
 disks, network, pressure, host
               the rest of the machine
-cgroup        the limits of the container that the agent runs in
+cgroup        the cgroups of a process, and the limits of the container that the agent runs in
 gpu           all GPUs; gpu_nvidia and gpu_amd read them
 """

@@ -1,4 +1,4 @@
-"""What the container that the agent runs in may use, from cgroup v2 or v1.
+"""What the container that the agent runs in may use, from cgroup v2 or v1; where a process is, from /proc/<pid>/cgroup.
 
 A limit counts at the agent's own cgroup and at those above it. A systemd unit's limit is no limit of the node:
 it is passed over. Memory in use is read at the cgroup that sets the limit, so that both are of one scope.
@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from webapp.agent.machine.proc import read_or_empty
 from webapp.measurement import Limits
 
 #: v1 says "no limit" by a huge number: 2**63 less a page.
@@ -35,7 +36,7 @@ _V1 = _Names("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_f
 
 def limits(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Limits:
     """The tightest limits that hold for the agent; None where there is none, as on a machine without containers."""
-    paths = parse(_text(proc / "self" / "cgroup"))
+    paths = parse_cgroup(read_or_empty(proc / "self" / "cgroup", 65536))
     root = sys / "fs" / "cgroup"
     unified = root / "unified" if (root / "unified").is_dir() else root
     v2 = _directories([unified], paths.get("", "/"))
@@ -50,18 +51,19 @@ def limits(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Limits:
     return Limits(cpus=cpus, memory_bytes=memory[0], memory_used_bytes=_used(memory[2], memory[1]))
 
 
-def parse(text: str) -> dict[str, str]:
-    """The path in the hierarchy of each controller; "" is the unified hierarchy (v2).
+def parse_cgroup(data: bytes) -> dict[str, str]:
+    """Path by controller from /proc/<pid>/cgroup; the unified hierarchy of version 2 has the name "".
 
-    >>> parse("4:memory:/docker/7f\\n3:cpu,cpuacct:/docker/7f\\n0::/\\n")
-    {'memory': '/docker/7f', 'cpu': '/docker/7f', 'cpuacct': '/docker/7f', '': '/'}
+    >>> parse_cgroup(b"9:cpu,cpuacct:/a\\n1:name=systemd:/b\\n0::/system.slice/vllm.service\\n")
+    {'cpu': '/a', 'cpuacct': '/a', 'name=systemd': '/b', '': '/system.slice/vllm.service'}
     """
     found = {}
-    for line in text.splitlines():
-        _, colon, rest = line.partition(":")
-        controllers, second_colon, path = rest.partition(":")
-        if colon and second_colon:
-            found.update(dict.fromkeys(controllers.split(","), path))
+    for line in data.split(b"\n"):
+        number, _, rest = line.partition(b":")
+        controllers, colon, path = rest.partition(b":")
+        if number.isdigit() and colon and path.startswith(b"/"):
+            for controller in controllers.decode("utf-8", "surrogateescape").split(","):
+                found[controller] = path.decode("utf-8", "surrogateescape")
     return found
 
 
@@ -130,7 +132,4 @@ def _whole(text: str) -> int | None:
 
 
 def _text(file: Path) -> str:
-    try:
-        return file.read_text("utf-8", "replace")
-    except OSError:
-        return ""
+    return read_or_empty(file, 65536).decode("utf-8", "replace")
