@@ -12,11 +12,11 @@ from pathlib import Path
 
 from webapp import __version__
 from webapp.agent.clock import Clock
-from webapp.agent.machine import memory
+from webapp.agent.machine import load
 from webapp.agent.machine.cpu import CpuMeter
 from webapp.agent.machine.gpu import Gpus
 from webapp.agent.machine.network import Networks
-from webapp.agent.machine.proc import parse_loadavg, parse_meminfo, parse_stat, read_or_empty
+from webapp.agent.machine.proc import parse_stat, read_or_empty
 from webapp.agent.sampler import Sample, Sampler
 from webapp.measurement import Agent, Load
 
@@ -70,14 +70,4 @@ class Resources:
 
     def _load(self, elapsed_s: float | None) -> Load:
         times = parse_stat(read_or_empty(self._proc / "stat"))
-        busy = self._cpu.measure(times, elapsed_s)
-        averages = parse_loadavg(read_or_empty(self._proc / "loadavg", 256))
-        load = Load(
-            interval_s=elapsed_s,
-            cpu_percent=busy.percent if busy else None,
-            cpus=times.cpus,
-            load1=averages.load1,
-            load5=averages.load5,
-            load15=averages.load15,
-        )
-        return dataclasses.replace(load, **memory.measure(parse_meminfo(read_or_empty(self._proc / "meminfo", 65536))))
+        return load.measure(self._proc, times, self._cpu.measure(times, elapsed_s), elapsed_s)

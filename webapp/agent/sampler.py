@@ -13,15 +13,15 @@ from webapp.agent.engines.declared import Declared
 from webapp.agent.engines.metrics import EngineMetrics
 from webapp.agent.engines.processes import Processes, Scan
 from webapp.agent.engines.report import EngineReports
-from webapp.agent.machine import memory
-from webapp.agent.machine.cpu import Busy, CpuMeter
+from webapp.agent.machine import load
+from webapp.agent.machine.cpu import CpuMeter
 from webapp.agent.machine.disks import Disks
 from webapp.agent.machine.gpu import Gpus
 from webapp.agent.machine.host import HostFacts
 from webapp.agent.machine.network import Networks
 from webapp.agent.machine.pressure import Pressures
-from webapp.agent.machine.proc import CpuTimes, parse_loadavg, parse_meminfo, parse_stat, read_or_empty
-from webapp.measurement import Host, Limits, Load, Measurement, Pressure
+from webapp.agent.machine.proc import parse_stat, read_or_empty
+from webapp.measurement import Host, Limits, Measurement, Pressure
 
 
 class Sample(NamedTuple):
@@ -96,14 +96,14 @@ class Sampler:
         sensors = self._sensors
         networks = sensors.networks.measure(elapsed_s) if sensors.networks else ()
         pressure = sensors.pressures.measure(elapsed_s) if sensors.pressures else Pressure()
-        load = self._load(times, busy, scan, elapsed_s)
+        now = dataclasses.replace(load.measure(self._proc, times, busy, elapsed_s), unreadable_processes=_unreadable(scan))
         host = self._host.measure()
         gpus = sensors.gpus.measure() if sensors.gpus else None
         engines, model_files = self._engines.measure(scan, busy, self._uptime_s(host, scan, taken), gpus)
         measurement = Measurement(
             self._node,
             host=host,
-            load=load,
+            load=now,
             limits=sensors.limits(self._proc, self._sys) if sensors.limits else Limits(),
             disks=sensors.disks.measure(model_files) if sensors.disks else (),
             networks=tuple(networks)[:64],
@@ -123,21 +123,6 @@ class Sampler:
         if host.uptime_s is None or newest > (host.uptime_s + 1) * self._ticks:
             return taken
         return host.uptime_s
-
-    def _load(self, times: CpuTimes, busy: Busy | None, scan: Scan, elapsed_s: float | None) -> Load:
-        averages = parse_loadavg(read_or_empty(self._proc / "loadavg", 256))
-        meminfo = parse_meminfo(read_or_empty(self._proc / "meminfo", 65536))
-        arc = memory.parse_arcstats(read_or_empty(self._proc / "spl" / "kstat" / "zfs" / "arcstats", 65536))
-        load = Load(
-            interval_s=elapsed_s,
-            cpu_percent=busy.percent if busy else None,
-            cpus=times.cpus,
-            load1=averages.load1,
-            load5=averages.load5,
-            load15=averages.load15,
-            unreadable_processes=_unreadable(scan),
-        )
-        return dataclasses.replace(load, **memory.measure(meminfo, arc))
 
 
 def _unreadable(scan: Scan) -> int | None:
