@@ -2,7 +2,7 @@
 
 Standard library only, CPython 3.9 and later. Read in this order:
 
-    clock, lines     the three clocks; text for logs
+    clock, lines     the three clocks and when it is time again; text for logs
     patience         asks what may never be answered
     machine          what the kernel and drivers say of this machine
     engines          which engines run here, and what they take

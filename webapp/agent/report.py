@@ -17,7 +17,7 @@ from typing import Any, Callable
 
 from webapp.agent import arguments, stopping
 from webapp.agent.client import Client, Unanswered, checked, described
-from webapp.agent.clock import Clock
+from webapp.agent.clock import Clock, next_due
 from webapp.agent.lines import one_line
 from webapp.settings import SettingError
 from webapp.snapshot import SCHEMA
@@ -121,7 +121,7 @@ def report_forever(
         except Unanswered as error:
             failures.failed(str(error))
         now = monotonic()
-        due += interval_s * max(1, -(-(now - due) // interval_s))
+        due = next_due(due, now, interval_s)
         if wait(max(0.0, due - now)):
             return
 

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 from webapp.addresses import is_loopback, url
 from webapp.agent import arguments, http_server, stopping
-from webapp.agent.clock import Clock
+from webapp.agent.clock import Clock, next_due
 from webapp.agent.engines.declared import declared
 from webapp.agent.engines.metrics import EngineMetrics
 from webapp.agent.http_server import Answer, answer
@@ -88,7 +88,7 @@ def sample_forever(resources: Resources, snapshots: Snapshots, interval_s: float
         if sample is not None:
             snapshots.take(sample)
         now = clock.monotonic()
-        due += interval_s * max(1, -(-(now - due) // interval_s))
+        due = next_due(due, now, interval_s)
         stop.wait(due - now)
 
 
