@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import os
-import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
-from functools import partial
+
+from webapp.agent.parent_death import end_with_us
 
 log = logging.getLogger(__name__)
-
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def _die_with(parent: int) -> None:
-    """Runs in the child before its program: the kernel ends it when `parent` is gone, even by SIGKILL. prctl(2)"""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # gone before the kernel was told
-        os._exit(1)
 
 
 class Child:
@@ -41,8 +29,7 @@ class Child:
         self._thread.start()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        die_with_us = partial(_die_with, os.getpid())
-        return subprocess.Popen(self._command, env=self._environment, stdin=subprocess.DEVNULL, preexec_fn=die_with_us)
+        return subprocess.Popen(self._command, env=self._environment, stdin=subprocess.DEVNULL, preexec_fn=end_with_us())
 
     def _keep_running(self) -> None:
         delay = 1.0

@@ -25,6 +25,7 @@ The other commands that run on nodes:
     resource_agent   `enginehouse resource-agent`
     report           `enginehouse report`
     registration     an engine's place in a control plane
+    parent_death     programs that end with us
     process_group    a program with all that it starts
     monitor          the resource agent beside an engine
     run              `enginehouse run`

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -10,19 +9,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Callable
 
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
+from webapp.agent.parent_death import end_with_us
 
 #: Seconds between two looks whether a group that was told to stop has done so.
 _LOOK_SECONDS = 0.05
 
 #: Seconds after which a killed leader is given up.
 _KILLED_WITHIN_SECONDS = 5.0
-
-
-def _end_with_parent() -> None:
-    """Runs in the child: the kernel ends the leader when our thread is gone, even by SIGKILL. prctl(2)"""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class ProcessGroup:
@@ -37,7 +30,7 @@ class ProcessGroup:
             env=None if environment is None else dict(environment),
             cwd=directory,
             start_new_session=True,
-            preexec_fn=_end_with_parent,
+            preexec_fn=end_with_us(),
         )
         self.pid = self._process.pid
         self._code: int | None = None
