@@ -17,7 +17,7 @@ from playwright.sync_api import expect
 
 from tests.browser import Watched, refresh
 from tests.programs import AGENT, control_plane, eventually, fetch, running
-from tests.prometheus.promlab import free_port
+from webapp.addresses import free_port
 
 pytestmark = pytest.mark.browser
 

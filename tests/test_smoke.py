@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.programs import AGENT, ENGINEHOUSE, control_plane, eventually, fetch, running
-from tests.smoke import answers, child_on, free_port, instance, smoke, toy, wait_for_reports
+from tests.smoke import answers, child_on, instance, smoke, toy, wait_for_reports
 from webapp import zipapp
+from webapp.addresses import free_port
 
 pytestmark = pytest.mark.live
 

@@ -6,6 +6,7 @@ Runs on nodes: standard library only, CPython 3.9 and later.
 from __future__ import annotations
 
 import ipaddress
+import socket
 from urllib.parse import quote
 
 
@@ -70,3 +71,11 @@ def url(host: str, port: int) -> str:
         zone = zone[2:] if zone.startswith("25") else zone
         return f"http://[{quote(address, safe=':.')}{'%25' + quote(zone, safe='') if percent else ''}]:{port}/"
     return f"http://{quote(bare, safe='')}:{port}/"
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port of this machine's address on which nobody listens at this moment. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])

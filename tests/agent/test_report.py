@@ -9,9 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from webapp.addresses import free_port
 from webapp.agent import report as report_module
 from webapp.agent.client import Client, Unanswered
-from webapp.agent.monitor import Foreign, Monitor, Place, free_port, is_ours, place
+from webapp.agent.monitor import Foreign, Monitor, Place, is_ours, place
 from webapp.agent.registration import Registration
 from webapp.agent.report import Failures, NotTaken, Reporter, report_forever
 from webapp.agent.run import description

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.server
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -14,11 +13,7 @@ from pathlib import Path
 
 import requests
 
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+from webapp.addresses import free_port
 
 
 @contextlib.contextmanager

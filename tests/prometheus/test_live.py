@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.prometheus.promlab import Exposition, free_port, http_server, prometheus, running, wait_for
+from tests.prometheus.promlab import Exposition, http_server, prometheus, running, wait_for
 from tests.prometheus.test_copies import at_once
+from webapp.addresses import free_port
 from webapp.history import Range
 from webapp.metrics import METRICS
 from webapp.prometheus.alerts import PrometheusAlerts

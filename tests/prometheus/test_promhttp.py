@@ -15,7 +15,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.prometheus.promlab import Reply, free_port, http_server
+from tests.prometheus.promlab import Reply, http_server
+from webapp.addresses import free_port
 from webapp.history import HistoryUnavailable, Range
 from webapp.prometheus.answers import QueryRefused
 from webapp.prometheus.queries import PrometheusServer

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import sys
 import threading
 import time
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from webapp.addresses import is_loopback, url
+from webapp.addresses import free_port, is_loopback, url
 from webapp.agent.client import Client, Unanswered
 from webapp.agent.connection import target
 from webapp.agent.lines import one_line
@@ -89,14 +88,6 @@ def place(listen: tuple[str, int] | None, base: str | None) -> Place:
         if is_loopback(to.host) and to.scheme == "http":
             listen = to.host, to.port
     return Place(base, listen, True)
-
-
-def free_port(host: str) -> int:
-    """A port on which nobody listens at this moment."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
 
 
 def own_command(*arguments: str) -> tuple[list[str], dict[str, str]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 from pathlib import Path
 from typing import Any
 
+from webapp.addresses import free_port
 from webapp.child import Child
 
 #: Seconds between two scrapes of our /metrics.
@@ -38,7 +38,7 @@ class ManagedPrometheus:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise CannotManage(f"{self._directory} can't be made: {error.strerror}") from error
-        self._port = _free_port()
+        self._port = free_port()
         self._child: Child | None = None
 
     @property
@@ -82,9 +82,3 @@ def configuration(target: str, token_file: Path | None = None) -> str:
         job |= {"authorization": {"credentials_file": str(token_file)}}
     interval = {"scrape_interval": f"{SCRAPE_SECONDS}s", "scrape_timeout": "5s"}
     return json.dumps({"global": interval, "scrape_configs": [job]}, indent=2) + "\n"
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
