@@ -45,38 +45,54 @@ class Membership:
     def assign(self, processes: Mapping[int, Stat], claims: Collection[Claim]) -> dict[str, list[Stat]]:
         """Members by engine, each engine there, processes by pid."""
         members: dict[str, list[Stat]] = {claim.id: [] for claim in claims}
-        if not claims:
-            self._before = {}
-            return members
-        owners = _by_cgroup(processes, claims)
-        leaders = {claim.pid: claim.id for claim in claims if _leads(claim, processes)}
-        nearest: dict[int, str | None] = {0: None, self._own_pid: None, **leaders}
-        groups, sessions, shared = _led(claims, processes)
-        by_id = {claim.id: claim for claim in claims}
-        by_leader = {(claim.pid, claim.start): claim.id for claim in claims}
         after: dict[tuple[int, int], Claim] = {}
-        for pid, stat in processes.items():
-            if pid == self._own_pid:
-                continue
-            owner = owners.get(pid) or _nearest(pid, processes, nearest)
-            if owner is None:
-                before = self._before.get((pid, stat.start))
-                if before:  # the id may have passed on to a new leader, beside what is left of the old one
-                    owner = by_leader.get((before.pid, before.start)) or before.id
-                else:
-                    owner = groups.get(stat.pgrp) or sessions.get(stat.session)
-                if owner is None and stat.pgrp in shared:
-                    parent = processes.get(stat.ppid)
-                    if (parent is None or parent.pgrp != stat.pgrp) and pid not in shared[stat.pgrp][1]:
-                        owner = shared[stat.pgrp][0]
-                if owner not in members:
-                    continue
-            members[owner].append(stat)
-            after[pid, stat.start] = by_id[owner]
+        if claims:
+            by_id = {claim.id: claim for claim in claims}
+            clues = _Clues(processes, claims, self._own_pid)
+            for pid, stat in processes.items():
+                key = (pid, stat.start)
+                owner = None if pid == self._own_pid else clues.owner(pid, stat, self._before.get(key))
+                if owner in members:
+                    members[owner].append(stat)
+                    after[key] = by_id[owner]
         self._before = after
         for stats in members.values():
             stats.sort()
         return members
+
+
+class _Clues:
+    """What one pass tells of the owners of processes, to be looked up for each of them."""
+
+    def __init__(self, processes: Mapping[int, Stat], claims: Collection[Claim], own_pid: int) -> None:
+        leaders = {claim.pid: claim.id for claim in claims if _leads(claim, processes)}
+        self._processes = processes
+        self._by_cgroup = _by_cgroup(processes, claims)
+        self._nearest: dict[int, str | None] = {0: None, own_pid: None, **leaders}
+        self._by_leader = {(claim.pid, claim.start): claim.id for claim in claims}
+        self._groups, self._sessions, self._shared = _led(claims, processes)
+
+    def owner(self, pid: int, stat: Stat, before: Claim | None) -> str | None:
+        """The engine that a process belongs to, by the first of the rules above that names one; it may be an engine that is gone.
+
+        `before`: what it was assigned to in the pass before.
+        """
+        owner = self._by_cgroup.get(pid) or _nearest(pid, self._processes, self._nearest)
+        if owner is None and before is not None:
+            # the id may have passed on to a new leader, beside what is left of the old one
+            owner = self._by_leader.get((before.pid, before.start)) or before.id
+        if owner is None:
+            owner = self._groups.get(stat.pgrp) or self._sessions.get(stat.session)
+        if owner is None and stat.pgrp in self._shared:
+            owner = self._adoptive(pid, stat)
+        return owner
+
+    def _adoptive(self, pid: int, stat: Stat) -> str | None:
+        """The engine in whose process group a process is, if it is an orphan there."""
+        engine, ancestors = self._shared[stat.pgrp]
+        parent = self._processes.get(stat.ppid)
+        is_orphan = (parent is None or parent.pgrp != stat.pgrp) and pid not in ancestors
+        return engine if is_orphan else None
 
 
 def _leads(claim: Claim, processes: Mapping[int, Stat]) -> bool:
