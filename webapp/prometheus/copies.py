@@ -104,18 +104,26 @@ class Copies(Generic[T]):
             if entry.last is not None and is_fresh(entry.last):
                 return Copy(entry.last, self._clock() - entry.renewed)
             wants_worker = self._launch(entry, renew)
-            flight = entry.flight
-            waits = flight is not None and not self._slow and self._waiting < self._most_waiting
-            self._waiting += waits
+            flight = self._queued(entry)
         if wants_worker:
             self._hire()
-        if waits and flight is not None:
-            done = flight.wait(self._patience)
-            with self._lock:
-                self._waiting -= 1
-                self._slow = self._slow or not done
+        if flight is not None:
+            self._await(flight)
         with self._lock:
             return self._copy(entry, is_fresh)
+
+    def _queued(self, entry: _Entry[T]) -> threading.Event | None:
+        """What to wait for, with a place among those who wait; None where nobody should wait, or too many do."""
+        if entry.flight is None or self._slow or self._waiting >= self._most_waiting:
+            return None
+        self._waiting += 1
+        return entry.flight
+
+    def _await(self, flight: threading.Event) -> None:
+        is_done = flight.wait(self._patience)
+        with self._lock:
+            self._waiting -= 1
+            self._slow = self._slow or not is_done
 
     def _entry(self, key: Hashable) -> _Entry[T]:
         entry = self._entries.setdefault(key, _Entry())
