@@ -7,6 +7,7 @@ Read in this order; each module imports only what stands above it:
     nodes         a node as everyone sees it, and the rule of its state
     transit       how long a heartbeat was under way
     record        what is known of one node
+    verdict       what becomes of a heartbeat
     registry      all nodes
     descriptions  what the messages of the instance protocol hold
     instance      an engine that registered itself, and the rule that says whether it lives

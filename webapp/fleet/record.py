@@ -11,9 +11,6 @@ from webapp.fleet.nodes import USUAL_INTERVAL_SECONDS
 from webapp.fleet.transit import Transit
 from webapp.measurement import Measurement
 
-#: Messages that came late come within this time of each other.
-LATEST_TOGETHER_SECONDS = 5.0
-
 
 class Rival(NamedTuple):
     """Another agent that reported under a node's name and was refused, last at `refused` on the registry's clock."""
@@ -58,29 +55,6 @@ class Record:
 
     def __post_init__(self) -> None:
         self.interval = self.measurement.agent.interval_s or USUAL_INTERVAL_SECONDS
-
-
-def is_replay(known: Record, measurement: Measurement) -> bool:
-    """Whether a message was seen before, or belongs to a run of the agent that has ended."""
-    boot, sequence = measurement.agent.boot, measurement.agent.sequence
-    if boot is None or sequence is None:
-        return False
-    if boot == known.measurement.agent.boot:
-        return sequence <= (known.measurement.agent.sequence or 0)
-    return boot in known.past_boots
-
-
-def is_twin(known: Record, measurement: Measurement, arrived: float) -> bool:
-    """Whether a run that was taken for ended goes on: two machines have one identity, as copies of one disk do.
-
-    A single message of it, or a heap of them at once, only came late.
-    """
-    boot, sequence = measurement.agent.boot, measurement.agent.sequence
-    if not boot or sequence is None or boot not in known.past_boots:
-        return False
-    if known.echo is None or known.echo.boot != boot:
-        known.echo = Echo(boot, sequence, arrived)
-    return sequence > known.echo.sequence and arrived - known.echo.arrived >= LATEST_TOGETHER_SECONDS
 
 
 def generic(path: str) -> str:

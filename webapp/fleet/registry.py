@@ -17,8 +17,9 @@ from typing import Literal
 from webapp.fleet.listening import Listening, boottime
 from webapp.fleet.nodes import GONE_AFTER_SECONDS, Conflict, Node, state
 from webapp.fleet.notes import Note, Notes
-from webapp.fleet.record import Record, Rival, generic, is_replay, is_twin
+from webapp.fleet.record import Record, Rival, generic
 from webapp.fleet.transit import Transit
+from webapp.fleet.verdict import Verdict, echo, judge
 from webapp.heartbeat import Reading
 from webapp.measurement import FRESH_FOR_SECONDS, Measurement
 
@@ -89,34 +90,42 @@ class Registry:
         measurement = reading.measurement
         name = measurement.node
         with self._lock:
-            if self._forgotten.get(name, float("-inf")) >= arrived:
-                self.heartbeats["forgotten"] += 1
-                raise HeartbeatForgotten(f"node {name!r} was forgotten while this heartbeat was under way")
             known = self._records.get(name)
+            verdict = judge(measurement, arrived, known, self._forgotten.get(name), self._silence)
+            if verdict != "accepted":
+                return self._turn_away(verdict, measurement, known, source, arrived)
             if known is None:
                 self._make_room(arrived)
-            elif self._is_taken(known, measurement, source, arrived):
-                self.heartbeats["conflict"] += 1
-                raise HeartbeatConflict(
-                    f"node {name!r} is reported by agent {known.measurement.agent.id} "
-                    f"from {known.source or 'an unknown address'}; give one of the two another name"
-                )
-            elif is_twin(known, measurement, arrived):
-                known.rival = Rival(measurement.agent.id or "", source, arrived)
-                self.heartbeats["conflict"] += 1
-                raise HeartbeatConflict(
-                    f"node {name!r} is reported from {known.source or 'an unknown address'} too, by an agent with the same "
-                    "identity; give one of the two another name, and a data directory of its own"
-                )
-            elif is_replay(known, measurement):
-                self.heartbeats["replayed"] += 1
-                return "replayed"
             record = self._records[name] = self._updated(known, reading, source, arrived)
             self.heartbeats["accepted"] += 1
             self.rejections.update(generic(rejection.path) for rejection in reading.rejected)
         if record.heard - record.measured <= FRESH_FOR_SECONDS:
             self._record(measurement, record.heard_at - (record.heard - record.measured), reading.message)
         return "accepted"
+
+    def _turn_away(
+        self, verdict: Verdict, measurement: Measurement, known: Record | None, source: str, arrived: float
+    ) -> Literal["replayed"]:
+        """Count a heartbeat that is not taken in, and note on its node what it tells. Raises like `accept`."""
+        name = measurement.node
+        if verdict == "forgotten" or known is None:
+            self.heartbeats["forgotten"] += 1
+            raise HeartbeatForgotten(f"node {name!r} was forgotten while this heartbeat was under way")
+        if verdict == "replayed":
+            self.heartbeats["replayed"] += 1
+            known.echo = echo(known, measurement, arrived)
+            return "replayed"
+        self.heartbeats["conflict"] += 1
+        known.rival = Rival(measurement.agent.id or "", source, arrived)
+        place = known.source or "an unknown address"
+        if verdict == "taken":
+            raise HeartbeatConflict(
+                f"node {name!r} is reported by agent {known.measurement.agent.id} from {place}; give one of the two another name"
+            )
+        raise HeartbeatConflict(
+            f"node {name!r} is reported from {place} too, by an agent with the same "
+            "identity; give one of the two another name, and a data directory of its own"
+        )
 
     def _missed(self, now: float) -> float:
         return self._listening.missed_s(now) if self._listening else 0.0
@@ -141,15 +150,6 @@ class Registry:
             raise FleetFull(f"{self._most_nodes} nodes are known and none is gone; no room for one more")
         del self._records[oldest.name]
         self._drop(oldest.name)
-
-    def _is_taken(self, known: Record, measurement: Measurement, source: str, arrived: float) -> bool:
-        theirs = measurement.agent.id
-        if theirs == known.measurement.agent.id or (theirs and theirs == known.heir):
-            return False
-        if self._silence(known, arrived) > FRESH_FOR_SECONDS:
-            return False
-        known.rival = Rival(theirs or "", source, arrived)
-        return True
 
     def _updated(self, known: Record | None, reading: Reading, source: str, arrived: float) -> Record:
         measurement = reading.measurement
