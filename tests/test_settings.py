@@ -28,9 +28,11 @@ def test_the_flag_comes_before_the_environment_before_the_file_before_the_defaul
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({"ENGINEHOUSE_KEEP_HOURS": "1h"}, "ENGINEHOUSE_KEEP_HOURS=1h: expected hours, such as 6"),
-        ({"ENGINEHOUSE_KEEP_HOURS": "nan"}, "ENGINEHOUSE_KEEP_HOURS=nan: expected hours, such as 6"),
-        ({"ENGINEHOUSE_KEEP_HOURS": "-1"}, "ENGINEHOUSE_KEEP_HOURS=-1: expected hours, such as 6"),
+        ({"ENGINEHOUSE_KEEP_HOURS": "1h"}, "ENGINEHOUSE_KEEP_HOURS=1h: expected hours, 6 to 8784"),
+        ({"ENGINEHOUSE_KEEP_HOURS": "nan"}, "ENGINEHOUSE_KEEP_HOURS=nan: expected hours, 6 to 8784"),
+        ({"ENGINEHOUSE_KEEP_HOURS": "-1"}, "ENGINEHOUSE_KEEP_HOURS=-1: expected hours, 6 to 8784"),
+        ({"ENGINEHOUSE_KEEP_HOURS": "5.9"}, "ENGINEHOUSE_KEEP_HOURS=5.9: expected hours, 6 to 8784"),
+        ({"ENGINEHOUSE_HEARTBEAT_INTERVAL": "21"}, "ENGINEHOUSE_HEARTBEAT_INTERVAL=21: expected seconds, 1 to 20"),
         ({"ENGINEHOUSE_LISTEN": "8765"}, "ENGINEHOUSE_LISTEN=8765: expected HOST:PORT, such as 127.0.0.1:8765"),
         ({"ENGINEHOUSE_LISTEN": "::1:99999"}, "ENGINEHOUSE_LISTEN=::1:99999: expected HOST:PORT, such as 127.0.0.1:8765"),
         ({"ENGINEHOUSE_THREADS": "1.5"}, "ENGINEHOUSE_THREADS=1.5: expected a whole number, such as 20"),
@@ -69,7 +71,7 @@ def test_a_list_is_given_by_several_flags_or_by_commas():
     assert values("agent", environment={"ENGINEHOUSE_SERVER": "http://a:1,http://b:2"}).server == ("http://a:1", "http://b:2")
 
 
-def test_help_states_default_and_variable_of_every_flag():
+def test_help_states_bounds_default_and_variable_of_every_flag():
     for command in COMMANDS:
         parser = argparse.ArgumentParser()
         add_flags(parser, settings_of(command))
@@ -77,6 +79,7 @@ def test_help_states_default_and_variable_of_every_flag():
         for setting in settings_of(command):
             if not setting.file_only:
                 assert setting.flag in text
+                assert setting.kind.bounds in text
                 assert setting.variable in text.replace("ENGINEHOUSE_ ", "ENGINEHOUSE_")
 
 

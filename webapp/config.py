@@ -28,7 +28,9 @@ from webapp.kinds import (
     TEXT,
     URL,
     choice,
+    within,
 )
+from webapp.measurement import LONGEST_INTERVAL_SECONDS, SHORTEST_INTERVAL_SECONDS
 from webapp.settings import Setting
 
 #: Command -> what it does, as `--help` says it.
@@ -50,6 +52,8 @@ def default_data_dir() -> Path:
     home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     return Path(home) / "enginehouse"
 
+
+_INTERVAL = within(SECONDS, SHORTEST_INTERVAL_SECONDS, LONGEST_INTERVAL_SECONDS)
 
 _SERVERS = ("up", "serve", "demo")
 _AGENTS = ("up", "agent")
@@ -114,10 +118,16 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("most_nodes", 20_000, COUNT, "most nodes in the fleet; beyond it a new one is refused, unless one is gone", _SERVERS),
     Setting("most_engines", 256, COUNT, "most engines of a node; the rest of a heartbeat's are left out", _SERVERS),
     Setting("most_series", 2_000_000, COUNT, "most series on /metrics; nodes beyond it are left out and counted", _SERVERS),
-    Setting("keep_hours", 24.0, HOURS, "hours of samples kept in the embedded history; at least 6", _SERVERS),
+    Setting("keep_hours", 24.0, within(HOURS, 6, 8784), "hours of samples kept in the embedded history", _SERVERS),
     Setting("forget_after_hours", 168.0, HOURS, "hours after which a silent node is forgotten", _SERVERS),
-    Setting("heartbeat_interval", 10.0, SECONDS, "seconds between heartbeats that agents are asked for; at most 20", _SERVERS),
-    Setting("instance_ttl_s", 30.0, SECONDS, "seconds of silence after which a registered engine counts as dead", _SERVERS),
+    Setting("heartbeat_interval", 10.0, _INTERVAL, "seconds between heartbeats that agents are asked for", _SERVERS),
+    Setting(
+        "instance_ttl_s",
+        30.0,
+        within(SECONDS, 1, 3600),
+        "seconds of silence after which a registered engine counts as dead",
+        _SERVERS,
+    ),
     # who may do what
     Setting(
         "agent_tokens",
@@ -188,7 +198,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("node", None, TEXT, "name of this node (default: its host name)", _MEASURERS),
     Setting("token_file", None, PATH, "file with the token to send to the control plane", ("agent", *_REPORTERS, "doctor")),
     Setting("ca_file", None, PATH, "file with the certificate authorities to trust for the control plane", ("agent", "doctor")),
-    Setting("interval", None, SECONDS, "seconds between heartbeats, 1 to 20; none: as the control plane asks", _AGENTS),
+    Setting("interval", None, _INTERVAL, "seconds between heartbeats; none: as the control plane asks", _AGENTS),
     Setting("once", False, SWITCH, "report once and exit", ("agent", "report")),
     Setting("install", False, SWITCH, "install the agent as a systemd service with these settings", ("agent",)),
     Setting("proc", Path("/proc"), PATH, "where procfs is mounted", (*_MEASURERS, "doctor")),
@@ -212,8 +222,9 @@ SETTINGS: tuple[Setting, ...] = (
         ("resource-agent",),
         flag="--listen",
     ),
+    # The kernel counts CPU time in hundredths of a second: shorter intervals tell little.
     Setting(
-        "sample_interval_ms", 1000.0, MILLISECONDS, "milliseconds between two samples, at least 50", ("resource-agent", "run")
+        "sample_interval_ms", 1000.0, within(MILLISECONDS, 50), "milliseconds between two samples", ("resource-agent", "run")
     ),
     Setting(
         "instance_id",
@@ -226,7 +237,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "gpu_util_window_ms", 5000.0, MILLISECONDS, "milliseconds over which GPU utilisation is averaged", ("resource-agent",)
     ),
-    Setting("gpu_util_max_samples", 20, COUNT, "most samples to average in that time", ("resource-agent",)),
+    Setting("gpu_util_max_samples", 20, within(COUNT, 1), "most samples to average in that time", ("resource-agent",)),
     # engines that register themselves
     Setting("host", "127.0.0.1", TEXT, "address at which others can reach the engine", ("run",)),
     Setting("port", None, PORT, "port of the engine", ("run",)),

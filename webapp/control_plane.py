@@ -54,7 +54,6 @@ class ControlPlane:
 
         Raises SettingError, StoreUnusable, AccessUnusable.
         """
-        _check(settings)
         self.access = rules.access(settings)
         connection = None if demo else _connection(settings, prometheus)
         self.store = Store(settings.data_dir and settings.data_dir / "history.sqlite", keep_seconds=settings.keep_hours * 3600)
@@ -224,14 +223,6 @@ def _telemetry(store: Store) -> Telemetry:
         Gauge(dropped, "Samples that the disk did not take.", lambda: float(store.dropped), "counter"),
     )
     return telemetry
-
-
-def _check(settings: SimpleNamespace) -> None:
-    bounds = {"heartbeat_interval": (1, 20, "seconds"), "keep_hours": (6, 8784, "hours"), "instance_ttl_s": (1, 3600, "seconds")}
-    for name, (low, high, unit) in bounds.items():
-        value = getattr(settings, name)
-        if not low <= value <= high:
-            raise SettingError(f"{name}={value:g}: expected {low} to {high} {unit}")
 
 
 def _connection(settings: SimpleNamespace, managed: ManagedPrometheus | None) -> Connection | None:

@@ -21,6 +21,8 @@ class Kind(NamedTuple):
     metavar: str
     #: What was given never stands in a message.
     secret: bool = False
+    #: Its least and its greatest value, in words; "" if it has none.
+    bounds: str = ""
 
 
 def _text(value: Any) -> str:
@@ -179,3 +181,20 @@ def choice(*names: str) -> Kind:
         return str(value)
 
     return Kind(make, "one of " + ", ".join(names), "|".join(names))
+
+
+def within(kind: Kind, low: float, high: float = float("inf")) -> Kind:
+    """A number of this kind from `low` to `high`.
+
+    >>> within(HOURS, 6, 8784).wanted, within(COUNT, 1).wanted
+    ('hours, 6 to 8784', 'a whole number, at least 1')
+    """
+
+    def make(value: Any) -> Any:
+        number = kind.make(value)
+        if not low <= number <= high:
+            raise ValueError
+        return number
+
+    bounds = f"at least {low:g}" if high == float("inf") else f"{low:g} to {high:g}"
+    return kind._replace(make=make, wanted=f"{kind.wanted.partition(',')[0]}, {bounds}", bounds=bounds)

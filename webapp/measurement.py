@@ -17,6 +17,10 @@ from webapp.fields import flag, number, part, parts, text, texts, whole
 #: A measurement older than this is left out of /metrics, tables, sums and charts.
 FRESH_FOR_SECONDS = 60.0
 
+#: Between two heartbeats. A node must not look stale between them.
+SHORTEST_INTERVAL_SECONDS = 1.0
+LONGEST_INTERVAL_SECONDS = 20.0
+
 #: Fields that are parts, each with the field that is its whole.
 Wholes = tuple[tuple[str, str], ...]
 

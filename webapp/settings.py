@@ -77,7 +77,8 @@ def add_flags(parser: argparse.ArgumentParser, settings: Iterable[Setting]) -> N
         if setting.file_only:
             continue
         variables = " or ".join(filter(None, (setting.variable, setting.also)))
-        help = f"{setting.help} (default: {setting.default_text}; {variables})".replace("%", "%%")
+        notes = "; ".join(filter(None, (setting.kind.bounds, f"default: {setting.default_text}", variables)))
+        help = f"{setting.help} ({notes})".replace("%", "%%")
         if setting.kind is SWITCH:
             parser.add_argument(setting.flag, dest=setting.name, action=BooleanOptionalAction, default=None, help=help)
         else:

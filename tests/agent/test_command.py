@@ -40,7 +40,7 @@ SERVER = ("--server", "http://127.0.0.1:9")
     [
         ((), "--server: expected the address of a control plane"),
         (("--server", "house"), "--server=house: expected an address such as"),
-        ((*SERVER, "--interval", "30"), "--interval=30: expected 1 to 20 seconds"),
+        ((*SERVER, "--interval", "30"), "--interval=30: expected seconds, 1 to 20"),
         ((*SERVER, "--interval", "soon"), "--interval=soon: expected seconds"),
         ((*SERVER, "--node", "x" * 254), "expected a name of 1 to 253 characters"),
         ((*SERVER, "--nodes", "4"), "unrecognized arguments: --nodes 4"),

@@ -263,8 +263,8 @@ def test_ipv6_is_listened_on():
     [
         (["--listen", "0.0.0.0:0"], "--allow-anonymous"),
         (["--listen", "127.0.0.1"], "expected HOST:PORT"),
-        (["--sample-interval-ms", "10"], "at least 50 milliseconds"),
-        (["--gpu-util-max-samples", "0"], "at least 1"),
+        (["--sample-interval-ms", "10"], "expected milliseconds, at least 50"),
+        (["--gpu-util-max-samples", "0"], "expected a whole number, at least 1"),
         (["--nope"], "unrecognized arguments"),
     ],
 )

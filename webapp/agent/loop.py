@@ -20,14 +20,11 @@ from webapp.agent.lines import one_line
 from webapp.agent.machine.host import reachable_address
 from webapp.agent.sampler import Sample, Sampler
 from webapp.agent.sender import Sender
-from webapp.measurement import FRESH_FOR_SECONDS, Agent
+from webapp.measurement import FRESH_FOR_SECONDS, LONGEST_INTERVAL_SECONDS, SHORTEST_INTERVAL_SECONDS, Agent
 
 log = logging.getLogger("enginehouse.agent")
 
 DEFAULT_INTERVAL_S = 10.0
-SHORTEST_INTERVAL_S = 1.0
-#: A node must not look stale between two heartbeats.
-LONGEST_INTERVAL_S = 20.0
 
 #: Seconds between the first two readings, so that the first heartbeat has rates.
 FIRST_PAUSE_S = 1.0
@@ -239,4 +236,4 @@ class _Readings:
 
 def _asked(reporters: Sequence[Reporter]) -> float:
     asked = [reporter.interval_s for reporter in reporters if reporter.interval_s]
-    return min(max(min(asked, default=DEFAULT_INTERVAL_S), SHORTEST_INTERVAL_S), LONGEST_INTERVAL_S)
+    return min(max(min(asked, default=DEFAULT_INTERVAL_S), SHORTEST_INTERVAL_SECONDS), LONGEST_INTERVAL_SECONDS)
