@@ -5,13 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from webapp import formats
 from webapp.measurement import Disk, Gpu, Measurement
 from webapp.overview.summary import Total, load_per_core
 
 Level = Literal["normal", "warning", "critical"]
+
+
+class Thresholds(NamedTuple):
+    """Percent from which on a share calls for attention."""
+
+    warning: float
+    critical: float
+
+
+#: Of what is in trouble when it is full.
+NEARLY_FULL = Thresholds(85, 95)
+#: Of the load average: tasks per hundred cores.
+QUEUEING = Thresholds(150, 300)
+#: Of what may well be full, as it is there to be used.
+NEVER = Thresholds(float("inf"), float("inf"))
 
 
 @dataclass(eq=False)  # frozen, it would take three times as long to make: each look makes three of each node
@@ -21,8 +36,7 @@ class Gauge:
     percent: float
     #: Makes text and title: most gauges are only asked whether they call for attention.
     words: Callable[[], tuple[str, str]]
-    warning: float
-    critical: float
+    thresholds: Thresholds
 
     @cached_property
     def _words(self) -> tuple[str, str]:
@@ -37,10 +51,19 @@ class Gauge:
         return self._words[1]
 
     @property
+    def warning(self) -> float:
+        return self.thresholds.warning
+
+    @property
+    def critical(self) -> float:
+        return self.thresholds.critical
+
+    @property
     def level(self) -> Level:
-        if self.percent >= self.critical:
+        warning, critical = self.thresholds
+        if self.percent >= critical:
             return "critical"
-        return "warning" if self.percent >= self.warning else "normal"
+        return "warning" if self.percent >= warning else "normal"
 
     @property
     def fill(self) -> float:
@@ -60,18 +83,18 @@ def cpu(measurement: Measurement) -> Gauge | None:
         over = f", over {formats.duration(load.interval_s)}" if load.interval_s else ""
         return f"{formats.percent(percent)} %{of}", f"{percent:.2f} % of all cores; {busy}{over}"
 
-    return Gauge(percent, words, 85, 95)
+    return Gauge(percent, words, NEARLY_FULL)
 
 
 def memory(measurement: Measurement) -> Gauge | None:
     load = measurement.load
-    return _bytes_gauge(load.memory_used_bytes, load.memory_total_bytes, "used", 85, 95)
+    return _bytes_gauge(load.memory_used_bytes, load.memory_total_bytes, "used", NEARLY_FULL)
 
 
 def container_memory(measurement: Measurement) -> Gauge | None:
     """Of the agent's own container; never mixed with the host's."""
     limits = measurement.limits
-    return _bytes_gauge(limits.memory_used_bytes, limits.memory_bytes, "of the container's limit used", 85, 95)
+    return _bytes_gauge(limits.memory_used_bytes, limits.memory_bytes, "of the container's limit used", NEARLY_FULL)
 
 
 def disk(disk: Disk) -> Gauge | None:
@@ -88,7 +111,7 @@ def disk(disk: Disk) -> Gauge | None:
         left = f"{formats.exact_bytes(available)} left of {formats.exact_bytes(total)}"
         return _of_bytes(used, total), f"{disk.mount}: {percent:.1f} % used; {left}"
 
-    return Gauge(percent, words, 85, 95)
+    return Gauge(percent, words, NEARLY_FULL)
 
 
 def fullest_disk(measurement: Measurement) -> tuple[Disk, Gauge] | None:
@@ -101,11 +124,11 @@ def gpu(gpu: Gpu) -> Gauge | None:
     percent = gpu.utilization_percent
     if percent is None:
         return None
-    return Gauge(percent, lambda: (f"{formats.percent(percent)} %", f"{percent:.1f} % busy"), 101, 101)
+    return Gauge(percent, lambda: (f"{formats.percent(percent)} %", f"{percent:.1f} % busy"), NEVER)
 
 
 def gpu_memory(gpu: Gpu) -> Gauge | None:
-    return _bytes_gauge(gpu.memory_used_bytes, gpu.memory_total_bytes, "used", 101, 101)
+    return _bytes_gauge(gpu.memory_used_bytes, gpu.memory_total_bytes, "used", NEVER)
 
 
 def load(measurement: Measurement) -> Gauge | None:
@@ -117,7 +140,7 @@ def load(measurement: Measurement) -> Gauge | None:
     def words() -> tuple[str, str]:
         return f"{load1:.2f} / {formats.plural(cores or 0, 'core')}", f"{load1:.2f} tasks on {cores} cores: {share:.2f} a core"
 
-    return Gauge(100 * share, words, 150, 300)
+    return Gauge(100 * share, words, QUEUEING)
 
 
 def of_totals(used: Total, total: Total, unit: Literal["cores", "bytes"]) -> Gauge | None:
@@ -125,13 +148,13 @@ def of_totals(used: Total, total: Total, unit: Literal["cores", "bytes"]) -> Gau
     if used.value is None or not total.value:
         return None
     if unit == "bytes":
-        return _bytes_gauge(used.value, total.value, "used", 85, 95)
+        return _bytes_gauge(used.value, total.value, "used", NEARLY_FULL)
     busy, cores = used.value, total.value
     percent = 100 * busy / cores
-    return Gauge(percent, lambda: (f"{formats.number(busy)} of {cores:,.0f} cores", f"{percent:.1f} % of all cores"), 85, 95)
+    return Gauge(percent, lambda: (f"{formats.number(busy)} of {cores:,.0f} cores", f"{percent:.1f} % of all cores"), NEARLY_FULL)
 
 
-def _bytes_gauge(used: float | None, total: float | None, word: str, warning: float, critical: float) -> Gauge | None:
+def _bytes_gauge(used: float | None, total: float | None, word: str, thresholds: Thresholds) -> Gauge | None:
     if used is None or not total:
         return None
     percent = 100 * used / total
@@ -140,7 +163,7 @@ def _bytes_gauge(used: float | None, total: float | None, word: str, warning: fl
         exact = f"{formats.exact_bytes(used)} of {formats.exact_bytes(total)}"
         return _of_bytes(used, total), f"{percent:.1f} % {word}: {exact}"
 
-    return Gauge(percent, words, warning, critical)
+    return Gauge(percent, words, thresholds)
 
 
 def _of_bytes(used: float, total: float) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from webapp import formats
 from webapp.fleet.nodes import Node
 from webapp.measurement import Engine
-from webapp.overview.gauges import Gauge
+from webapp.overview.gauges import NEARLY_FULL, NEVER, Gauge
 from webapp.overview.summary import Total, total
 
 
@@ -111,7 +111,7 @@ def cores_gauge(model: Model) -> Gauge | None:
         return None
     percent = 100 * used / sum(cores)
     title = f"{used:.2f} of the {sum(cores):,} cores of {formats.plural(len(cores), 'node')}: {percent:.1f} %"
-    return Gauge(percent, lambda: (f"{formats.number(used)} of {sum(cores):,}", title), 101, 101)
+    return Gauge(percent, lambda: (f"{formats.number(used)} of {sum(cores):,}", title), NEVER)
 
 
 def memory_gauge(model: Model) -> Gauge | None:
@@ -125,7 +125,7 @@ def memory_gauge(model: Model) -> Gauge | None:
     shown = formats.bytes_in(used, unit) if formats.byte_unit(used) == unit else formats.bytes_(used)
     text = f"{shown} / {formats.bytes_in(total, unit)} {unit}"
     title = f"{formats.exact_bytes(used)} resident, of the {formats.exact_bytes(total)} of its nodes: {100 * used / total:.1f} %"
-    return Gauge(100 * used / total, lambda: (text, title), 101, 101)
+    return Gauge(100 * used / total, lambda: (text, title), NEVER)
 
 
 def kv_gauge(placed: Placed | None) -> Gauge | None:
@@ -134,4 +134,4 @@ def kv_gauge(placed: Placed | None) -> Gauge | None:
         return None
     percent = 100 * placed.engine.kv_cache_usage_ratio
     title = f"{percent:.1f} % in {placed.engine.id} on {placed.node.name}"
-    return Gauge(percent, lambda: (f"{formats.percent(percent)} %", title), 85, 95)
+    return Gauge(percent, lambda: (f"{formats.percent(percent)} %", title), NEARLY_FULL)
