@@ -41,7 +41,7 @@ class Firing(NamedTuple):
 
 
 class PrometheusAlerts:
-    """The alerts that fire now; never raises, `problem` says why there are none."""
+    """The alerts that fire now; never raises: why none are known stands in the log."""
 
     def __init__(
         self,
@@ -65,18 +65,6 @@ class PrometheusAlerts:
             return self._firing().alerts
         except HistoryUnavailable:
             return ()
-
-    def of(self, node: str) -> tuple[Alert, ...]:
-        return tuple(alert for alert in self.firing() if alert.node == node)
-
-    @property
-    def problem(self) -> str:
-        """Why no alerts are known; "" if they are."""
-        try:
-            self._firing()
-        except HistoryUnavailable as error:
-            return str(error)
-        return ""
 
     def _firing(self) -> Firing:
         now = self._clock()
