@@ -6,14 +6,17 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from importlinter.cli import lint_imports
 
 import webapp
+from webapp import zipapp
 
 PACKAGE = Path(webapp.__file__).parent
+PYPROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text("utf-8"))
 MODULES = sorted(PACKAGE.rglob("*.py"))
 MAPS = sorted(path.parent for path in MODULES if path.name == "__init__.py" and path.parent.name != "views")
 
@@ -73,11 +76,24 @@ def test_no_module_grows_past_three_hundred_lines(path: Path):
     assert len(path.read_text("utf-8").splitlines()) <= 300
 
 
+def test_the_agent_may_import_what_its_archive_holds_and_nothing_else_of_ours():
+    (forbidden,) = (
+        contract["forbidden_modules"]
+        for contract in PYPROJECT["tool"]["importlinter"]["contracts"]
+        if contract.get("source_modules") == ["webapp.agent"]
+    )
+    ours = {path.stem for path in PACKAGE.glob("*.py")} | {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert {name for name in forbidden if name.startswith("webapp.")} == {
+        f"webapp.{name}" for name in ours - {"agent", *zipapp.SHARED}
+    }
+
+
+def test_what_nodes_run_is_linted_for_python_3_9():
+    on_nodes = {"webapp/agent/**", *(f"webapp/{name}.py" for name in zipapp.SHARED if name != "__init__")}
+    assert PYPROJECT["tool"]["ruff"]["per-file-target-version"] == dict.fromkeys(on_nodes, "py39")
+
+
 def test_the_agents_code_runs_on_python_3_9():
-    shared = [
-        PACKAGE / f"{name}.py"
-        for name in ("addresses", "fields", "measurement", "heartbeat", "snapshot", "kinds", "settings", "config", "logs")
-    ]
     # tomllib is imported by name where it exists, else tomli
     command = [
         str(Path(sys.executable).with_name("vermin")),
@@ -87,5 +103,9 @@ def test_the_agents_code_runs_on_python_3_9():
         "--exclude",
         "tomllib",
     ]
-    check = subprocess.run([*command, *map(str, shared), str(PACKAGE / "agent")], capture_output=True, text=True)
+    check = subprocess.run(
+        [*command, *(str(PACKAGE / f"{name}.py") for name in zipapp.SHARED), str(PACKAGE / "agent")],
+        capture_output=True,
+        text=True,
+    )
     assert check.returncode == 0, check.stdout

@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-#: Modules beside `webapp.agent` that it may import; see the import contract in pyproject.toml.
+#: Modules beside `webapp.agent` that it may import. The import contract and docs/architecture.md are tested against this.
 SHARED = ("__init__", "addresses", "fields", "measurement", "heartbeat", "snapshot", "kinds", "settings", "config", "logs")
 
 #: Pure libraries that are taken along where they are installed.
