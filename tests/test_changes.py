@@ -8,22 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.strategies import scalars, values
 from webapp.charts.changes import applied, change
 
-SCALARS = st.none() | st.integers(-3, 3) | st.floats(-1e6, 1e6) | st.text(max_size=3)
-VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=2), inner, max_size=4), max_leaves=20
-)
 
-
-@given(VALUES, VALUES)
+@given(values, values)
 def test_a_change_leads_from_any_value_to_any_other(before, after):
     carried = json.loads(json.dumps(change(before, after)))
     assert applied(before, carried) == after
     assert change(before, before) == {}
 
 
-@given(st.lists(SCALARS, min_size=1, max_size=60), st.lists(SCALARS, max_size=5), st.data())
+@given(st.lists(scalars, min_size=1, max_size=60), st.lists(scalars, max_size=5), st.data())
 def test_a_list_that_slides_costs_what_is_new(before, tail, data):
     drop = data.draw(st.integers(0, len(before) - 1))
     after = before[drop:] + tail

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from tests.test_heartbeat import measurements
+from tests.strategies import measurements
 from webapp import exposition, heartbeat
 from webapp.exposition import Counters
 from webapp.fields import LARGEST_WHOLE

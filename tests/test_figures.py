@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from tests.browser import Watched, refresh, served
 from tests.conftest import HTMX, Clock
-from tests.test_changes import VALUES
+from tests.strategies import values
 from webapp import demo
 from webapp.app import create_app
 from webapp.charts.changes import applied, change
@@ -134,7 +134,7 @@ def test_the_browser_applies_changes_as_the_server_means_them(page, site):
         page.evaluate("window.figure = document.createElement('plotly-figure')")
 
         @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-        @given(VALUES, VALUES)
+        @given(values, values)
         def holds(before, after):
             told = [{"version": "a", "data": before}, {"from": "a", "change": change({"data": before}, {"data": after})}]
             page.evaluate("told => told.forEach(one => figure.setAttribute('figure', JSON.stringify(one)))", told)

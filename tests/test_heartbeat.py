@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 from typing import Any
 
@@ -11,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.strategies import measurements
 from webapp import heartbeat
-from webapp.fields import Flag, Part, Parts, Quantity, Text, Texts
 from webapp.heartbeat import HeartbeatRefused
-from webapp.measurement import Measurement, impossible
+from webapp.measurement import Measurement
 
 
 def read(**message: Any) -> heartbeat.Reading:
@@ -145,48 +144,6 @@ def test_engines_beyond_the_limit_are_told():
     reading = read(node="n1", engines=[{"id": str(number)} for number in range(300)])
     assert len(reading.measurement.engines) == 256
     assert reading.rejected[-1] == ("engines", "300 entries; the first 256 are kept")
-
-
-def _strategy(kind: Any) -> st.SearchStrategy[Any]:
-    if isinstance(kind, Quantity):
-        if kind.whole:
-            return st.none() | st.integers(int(kind.low), int(kind.high))
-        return st.none() | st.floats(kind.low, kind.high, allow_nan=False)
-    if isinstance(kind, Text):
-        return st.none() | st.text(
-            st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), max_size=min(kind.longest, 12)
-        )
-    if isinstance(kind, Texts):
-        return st.dictionaries(
-            st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), max_size=5), st.just("v"), max_size=3
-        )
-    if isinstance(kind, Flag):
-        return st.none() | st.booleans()
-    if isinstance(kind, Part):
-        return _instances(kind.of)
-    assert isinstance(kind, Parts)
-    items = _instances(kind.of).filter(lambda item: all(getattr(item, name) not in (None, "") for name in kind.key))
-    return st.lists(items, max_size=2, unique_by=lambda item: tuple(getattr(item, name) for name in kind.key)).map(tuple)
-
-
-def _instances(of: type) -> st.SearchStrategy[Any]:
-    made = st.builds(
-        of, **{item.name: _strategy(item.metadata["kind"]) for item in dataclasses.fields(of) if "kind" in item.metadata}
-    )
-    if not hasattr(of, "at_most"):
-        return made
-    return made.map(lambda part: dataclasses.replace(part, **{name: None for name, _ in impossible(part)}))
-
-
-measurements = st.builds(
-    lambda name, measurement: dataclasses.replace(measurement, node=name),
-    st.sampled_from(["n1", 'rack 14" C:\\new\nx{y="1"} 2', "é'tab\t模型💥"]),
-    st.builds(
-        Measurement,
-        node=st.just("n"),
-        **{i.name: _strategy(i.metadata["kind"]) for i in dataclasses.fields(Measurement) if "kind" in i.metadata},
-    ),
-)
 
 
 @given(measurements)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.test_heartbeat import measurements
+from tests.strategies import measurements
 from webapp import heartbeat, schema
 from webapp.heartbeat import HeartbeatRefused
 from webapp.measurement import Measurement
