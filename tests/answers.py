@@ -70,6 +70,9 @@ HOSTILE = [
     "{{7*7}}",
     "a\u2028b",
     'rack 14" C:\\new\nx',
+    "javascript:alert(1)",
+    "n\t1\r",
+    "💥 é",
 ]
 
 

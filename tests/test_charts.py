@@ -213,12 +213,12 @@ def assert_told_apart(figure, *twins):
     assert [shape["line"].get("dash") for shape in figure["layout"]["shapes"]] == [first.get("dash"), second.get("dash")]
 
 
-HOSTILE = "<a href='javascript:alert(1)'>x</a> %{y} & </script>"
+MARKUP = "<a href='javascript:alert(1)'>x</a> %{y} & </script>"
 
 
 def test_hostile_names_are_shown_as_text():
     """T134, T118: a name of a model runs in each operator's browser."""
-    figure = checked(BY_KEY["engine_cpu"], answer(*cores(**{HOSTILE: (1.0,)}), started(START + 1, shard=HOSTILE)))
+    figure = checked(BY_KEY["engine_cpu"], answer(*cores(**{MARKUP: (1.0,)}), started(START + 1, shard=MARKUP)))
     text = json.dumps(figure)
     assert "<a" not in text
     assert "</script>" not in text

@@ -7,13 +7,11 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.answers import Page
+from tests.answers import HOSTILE, Page
 from tests.conftest import HTMX
 from tests.instance_messages import METADATA, SNAPSHOT
 from webapp.app import create_app
 from webapp.fleet.instances import Instances
-
-HOSTILE = ['"><script>alert(1)</script>', "<img src=x onerror=alert(1)>", "javascript:alert(1)", "n\t1\r", "a//b?c#d%2e", "💥 é"]
 
 
 @pytest.fixture

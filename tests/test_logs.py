@@ -9,7 +9,7 @@ import pytest
 
 from webapp import logs
 
-HOSTILE = "n1\n2026-01-01 00:00:00 ERROR forged: all is lost\r\x1b[2J\x1b]0;title\x07\u202e\x9b31m\x00\ud800"
+FORGERY = "n1\n2026-01-01 00:00:00 ERROR forged: all is lost\r\x1b[2J\x1b]0;title\x07\u202e\x9b31m\x00\ud800"
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def log():
 
 def test_a_name_forges_no_line_and_sends_nothing_to_the_terminal(log, capsys):
     logs.start("info")
-    log.warning("node %s is late", HOSTILE)
+    log.warning("node %s is late", FORGERY)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.isprintable()
     assert r"node n1\n2026-01-01" in line
@@ -32,9 +32,9 @@ def test_a_name_forges_no_line_and_sends_nothing_to_the_terminal(log, capsys):
 def test_the_lines_of_a_traceback_are_marked(log, capsys):
     logs.start("info")
     try:
-        raise ValueError(HOSTILE)
+        raise ValueError(FORGERY)
     except ValueError:
-        log.exception("node %s failed", HOSTILE)
+        log.exception("node %s failed", FORGERY)
     first, *rest = capsys.readouterr().err.splitlines()
     assert first.endswith("failed")
     assert rest
@@ -44,9 +44,9 @@ def test_the_lines_of_a_traceback_are_marked(log, capsys):
 def test_in_json_an_event_is_one_object(log, capsys):
     logs.start("debug", "json")
     try:
-        raise ValueError(HOSTILE)
+        raise ValueError(FORGERY)
     except ValueError:
-        log.exception("node %s failed", HOSTILE)
+        log.exception("node %s failed", FORGERY)
     (line,) = capsys.readouterr().err.splitlines()
     event = json.loads(line)
     assert line.isascii()
