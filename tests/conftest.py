@@ -15,6 +15,7 @@ from flask.testing import FlaskClient
 from hypothesis import HealthCheck, settings
 from jinja2.bccache import Bucket, BytecodeCache
 
+from tests.signing_in import ADMIN, AGENT, VIEWER
 from webapp import heartbeat
 from webapp.access import TokenFile
 from webapp.app import create_app
@@ -24,6 +25,7 @@ from webapp.history import Answer, History, Range
 from webapp.measurement import Agent, Disk, Engine, Load, Measurement, Requests
 from webapp.metrics import Metric
 from webapp.storage.store import Store
+from webapp.views.callers import Access
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -225,6 +227,26 @@ def beat(registry: Registry, measurement: Measurement) -> Beat:
         return registry.accept(Reading(heartbeat.read(heartbeat.write(sent)).measurement, ()), source=source)
 
     return send
+
+
+@pytest.fixture
+def site(registry, history, wall, tokens) -> Callable[..., FlaskClient]:
+    """A client of a control plane with rules: `site(viewers=True, hops=1)`."""
+
+    def build(*, agents=False, viewers=False, admins=False, hops=0, base_path="", **rules: object) -> FlaskClient:
+        access = Access(
+            key=b"k" * 32,
+            agents=tokens("agents", AGENT, "node-token-000001 cpu-07") if agents else None,
+            viewers=tokens("viewers", VIEWER) if viewers else None,
+            admins=tokens("admins", ADMIN) if admins else None,
+            wall=wall,
+            **rules,  # type: ignore[arg-type]
+        )
+        app = create_app(registry, history, wall=wall, access=access, hops=hops, base_path=base_path)
+        app.access = access  # type: ignore[attr-defined]
+        return app.test_client()
+
+    return build
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from collections.abc import Callable
-
 import pytest
-from flask.testing import FlaskClient
 
-from tests.answers import ROUTES, Page, strict
+from tests.answers import ROUTES, strict
 from tests.conftest import HTMX
+from tests.signing_in import ADMIN, AGENT, VIEWER, bearer, form_token, sign_in
 from webapp import heartbeat
-from webapp.app import create_app
-from webapp.embedding import link
-from webapp.views.callers import COOKIE, Access
-
-AGENT, VIEWER, ADMIN = "agent-token-00001", "viewer-token-0001", "admin-token-00001"
+from webapp.views.callers import COOKIE
 
 #: A path of each route that needs one of its own here.
 PATHS = {
@@ -32,34 +24,6 @@ PATHS = {
     "login.sign_in": "/login",
     "login.sign_out": "/login/end",
 }
-
-
-@pytest.fixture
-def site(registry, history, wall, tokens) -> Callable[..., FlaskClient]:
-    """A client of a control plane with rules: `site(viewers=True, hops=1)`."""
-
-    def build(*, agents=False, viewers=False, admins=False, hops=0, base_path="", **rules: object) -> FlaskClient:
-        access = Access(
-            key=b"k" * 32,
-            agents=tokens("agents", AGENT, "node-token-000001 cpu-07") if agents else None,
-            viewers=tokens("viewers", VIEWER) if viewers else None,
-            admins=tokens("admins", ADMIN) if admins else None,
-            wall=wall,
-            **rules,  # type: ignore[arg-type]
-        )
-        app = create_app(registry, history, wall=wall, access=access, hops=hops, base_path=base_path)
-        app.access = access  # type: ignore[attr-defined]
-        return app.test_client()
-
-    return build
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
-
-
-def sign_in(client: FlaskClient, token: str, **more: object):
-    return client.post("/login", data={"token": token, "next": "/nodes/cpu-07?range=6h"}, **more)
 
 
 @pytest.mark.parametrize("endpoint", ROUTES)
@@ -98,11 +62,6 @@ def test_each_route_lets_in_whom_it_is_for(site, beat, measurement, endpoint, cr
     assert "frame-ancestors" in answer.headers["Content-Security-Policy"]
     for secret in (AGENT, VIEWER, ADMIN):
         assert secret.encode() not in answer.get_data()
-
-
-def form_token(client: FlaskClient, headers: dict[str, str]) -> str:
-    found = re.search(r'name="form_token" value="([^"]+)"', client.get("/nodes/cpu-07", headers=headers).text)
-    return found.group(1) if found else "x"
 
 
 @pytest.mark.parametrize(
@@ -205,93 +164,6 @@ def test_health_tells_strangers_nothing_but_that_it_is_there(site, beat):
     assert client.get("/healthz", headers=bearer(VIEWER)).json["nodes"] == 1
 
 
-# Proxies that tell who reads
-
-
-def test_a_trusted_proxy_tells_who_reads_and_who_may_act(site, beat):
-    beat("cpu-07")
-    rules = {"proxies": (ipaddress.ip_network("10.0.0.0/8"),), "admin_users": frozenset({"ann"})}
-    client = site(**rules)
-    by_proxy = {"REMOTE_ADDR": "10.1.2.3"}
-    assert client.get("/nodes/cpu-07", headers={"X-Forwarded-User": "bob"}, environ_base=by_proxy).status_code == 200
-    assert "Forget this node" not in client.get("/nodes/cpu-07", headers={"X-Forwarded-User": "bob"}, environ_base=by_proxy).text
-    assert "Forget this node" in client.get("/nodes/cpu-07", headers={"X-Forwarded-User": "ann"}, environ_base=by_proxy).text
-    assert client.get("/", environ_base=by_proxy).status_code == 401
-    spoofed = client.get("/", headers={"X-Forwarded-User": "ann"}, environ_base={"REMOTE_ADDR": "192.0.2.1"})
-    assert spoofed.status_code == 401
-    assert "did not say who you are" in spoofed.text
-
-
-@pytest.mark.parametrize("given", ["//evil.example", '"><script>', "/a/../b", "https://evil", "javascript:x", "/" + "a" * 500])
-@pytest.mark.parametrize("hops", [0, 1])
-def test_a_spoofed_prefix_or_host_is_never_reflected(site, given, hops):
-    """T139"""
-    headers = {"X-Forwarded-Prefix": given, "X-Forwarded-For": "127.0.0.1", "X-Forwarded-Proto": "javascript"}
-    if not hops:
-        headers |= {"X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"}
-    for path in ("/", "/add", "/nothing", "/fragments/cluster"):
-        answer = site(hops=hops).get(path, headers=headers)
-        text = answer.text + answer.headers.get("Location", "")
-        assert "evil" not in text
-        assert given not in text
-        assert "javascript:" not in text
-
-
-@pytest.mark.parametrize("given", ["/ops/llm", "ops/llm/", "/ops/llm/"])
-@pytest.mark.parametrize("stripped", [True, False])
-def test_below_a_sub_path_every_address_carries_it_once(site, beat, given, stripped):
-    """T136, T137: told by the proxy that strips it, or that leaves it"""
-    beat("cpu-07")
-    client = site(hops=1, viewers=True)
-    headers = {
-        "X-Forwarded-Prefix": given,
-        "X-Forwarded-For": "192.0.2.1",
-        "X-Forwarded-Proto": "https",
-        "X-Forwarded-Host": "house",
-    }
-    root = "" if stripped else "/ops/llm"
-    assert client.get(f"{root}/", headers=headers).headers["Location"] == "/ops/llm/login?next=/"
-    answer = client.post(f"{root}/login", data={"token": VIEWER, "next": "/nodes/cpu-07"}, headers=headers)
-    assert answer.headers["Location"] == "/ops/llm/nodes/cpu-07"
-    assert {"Path=/ops/llm/", "Secure", "HttpOnly", "SameSite=Lax"} <= set(answer.headers["Set-Cookie"].split("; "))
-    for path in ("/", "/nodes/cpu-07", "/add", "/nothing"):
-        answer = client.get(root + path, headers=headers | bearer(VIEWER))
-        assert_below("/ops/llm", answer.text)
-    assert "https://house/ops/llm/agent.pyz" in client.get(f"{root}/add", headers=headers | bearer(VIEWER)).text
-
-
-def assert_below(root: str, html: str) -> None:
-    addresses = [
-        value
-        for _, attributes in Page(html).tags
-        for name, value in attributes.items()
-        if name in ("href", "src", "hx-get", "action") and value and not value.startswith(("#", "?", "data:"))
-    ]
-    assert addresses
-    for address in addresses:
-        assert address.startswith(f"{root}/"), address
-        assert not address.startswith(f"{root}{root}")
-
-
-def test_below_a_base_path_that_is_not_stripped(site, beat):
-    """T137"""
-    beat("cpu-07")
-    client = site(base_path="/ops/llm")
-    assert_below("/ops/llm", client.get("/ops/llm/nodes/cpu-07").text)
-    assert client.get("/ops/llm").status_code == 200
-    answer = client.get("/nodes/cpu-07")
-    assert (answer.status_code, answer.text) == (404, "Enginehouse serves below /ops/llm/ here.\n")
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert client.get("/ops/llmx").status_code == 404
-
-
-def test_the_address_of_a_node_behind_a_proxy_is_its_own(site, registry, measurement):
-    client = site(hops=1)
-    headers = {"X-Forwarded-For": "203.0.113.9, 198.51.100.7"}
-    client.post("/v1/nodes/heartbeat", data=heartbeat.write(measurement), headers=headers)
-    assert registry.node("cpu-07").source == "198.51.100.7"
-
-
 # What admins do
 
 
@@ -384,109 +256,3 @@ def test_without_tokens_only_this_machine_itself_acts(site, beat):
 def test_a_name_that_was_bent_to_this_machine_reads_nothing(site, host, code):
     """A page elsewhere whose host name suddenly leads to 127.0.0.1."""
     assert site(only_local_names=True).get("/", headers={"Host": host}).status_code == code
-
-
-# Embed links
-
-
-def shared(client: FlaskClient, path: str, seconds: float = 3600.0) -> str:
-    return link(client.application.access.links, path, seconds)
-
-
-def test_an_embed_link_opens_its_page_and_its_blocks_without_a_cookie(site, beat):
-    beat("cpu-07")
-    client = site(viewers=True)
-    address = shared(client, "/nodes/cpu-07?range=6h")
-    answer = client.get(address)
-    assert answer.status_code == 200
-    assert "Set-Cookie" not in answer.headers
-    page = Page(answer.text)
-    blocks = [attributes["hx-get"] for _, attributes in page.tags if "hx-get" in attributes]
-    assert len(blocks) == 2
-    for block in blocks:
-        assert client.get(block, headers=HTMX).status_code == 200
-    ranges = [link["href"] for link in page.all("a") if "range=" in link["href"]]
-    assert all(client.get(address).status_code == 200 for address in ranges)
-    assert all(script["src"].startswith("/static/") for script in page.all("script"))
-
-
-def test_an_embed_link_opens_nothing_else_and_says_so(site, beat):
-    beat("cpu-07")
-    beat("cpu-08", agent="b")
-    client = site(viewers=True)
-    root = shared(client, "/nodes/cpu-07").removesuffix("/nodes/cpu-07")
-    for path in (
-        "/fragments/numbers?chart=cpu&node=cpu-08",
-        "/fragments/numbers?chart=cpu&node=cpu-07&model=x",
-        "/fragments/about/cpu?model=x",
-        "/reports/cpu-07",
-        "/api/v1/nodes/cpu-07",
-    ):
-        assert client.get(root + path, headers=HTMX).status_code == 403
-    assert client.get(root + "/fragments/numbers?chart=cpu&node=cpu-07", headers=HTMX).status_code == 200
-    for path in ("/", "/nodes/cpu-08", "/fragments/cluster", "/fragments/node/cpu-08", "/metrics", "/add", "/nodes/"):
-        answer = client.get(root + path, headers=HTMX)
-        assert answer.status_code == 403
-        assert "opens /nodes/cpu-07 only" in answer.text
-        assert "43 %" not in answer.text  # its own address may hold any two digits
-    assert client.get(root + "/static/icon.svg", buffered=True).status_code == 200
-
-
-def test_an_embed_link_never_acts_whoever_follows_it(site, registry, beat):
-    beat("cpu-07")
-    client = site(admins=True)
-    sign_in(client, ADMIN)
-    token = form_token(client, {})
-    address = shared(client, "/nodes/cpu-07")
-    assert "Forget this node" not in client.get(address).text
-    root = address.removesuffix("/nodes/cpu-07")
-    assert client.post(root + "/admin/forget", data={"node": "cpu-07", "form_token": token}).status_code == 403
-    assert client.post(root + "/login", data={"token": ADMIN}).status_code == 404
-    assert registry.node("cpu-07")
-
-
-def test_an_embed_link_ends(site, beat, wall):
-    beat("cpu-07")
-    client = site(viewers=True)
-    address = shared(client, "/nodes/cpu-07", 60)
-    wall.advance(61)
-    answer = client.get(address)
-    assert answer.status_code == 403
-    assert "This link expired on" in answer.text
-    assert "/login" not in answer.headers.get("Location", "")
-
-
-def test_an_embed_link_works_below_a_sub_path_and_for_any_name(site, beat):
-    name = "a//b/../c?d#e%41 <x>"
-    beat(name)
-    client = site(viewers=True, base_path="/ops")
-    with client.application.test_request_context():
-        path = client.application.url_for("pages.node", name=name)
-    answer = client.get("/ops" + link(client.application.access.links, path.removeprefix("/ops"), 60))
-    assert answer.status_code == 200
-    blocks = [attributes["hx-get"] for _, attributes in Page(answer.text).tags if "hx-get" in attributes]
-    assert all(client.get(block, headers=HTMX).status_code == 200 for block in blocks)
-
-
-def test_in_a_frame_nobody_is_sent_to_a_login_page(site):
-    """T131, T133: a cookie would not be kept there, and no prompt would appear"""
-    answer = site(viewers=True).get("/nodes/a?x=1", headers={"Sec-Fetch-Dest": "iframe"})
-    assert answer.status_code == 401
-    assert {"href": "/nodes/a", "target": "_blank", "rel": "noopener"} in Page(answer.text).all("a")
-
-
-def test_a_rendering_that_is_shared_carries_nobodys_link_and_leaves_nobody_in(site, beat):
-    """Large fleets are rendered once for all viewers: by embed link, by token and by nobody."""
-    for number in range(150):
-        beat(f"n{number}", agent=str(number))
-    client = site(viewers=True)
-    root = shared(client, "/").removesuffix("/")
-    by_link = client.get(root + "/fragments/cluster", headers=HTMX)
-    by_token = client.get("/fragments/cluster", headers=HTMX | bearer(VIEWER))
-    assert by_link.status_code == by_token.status_code == 200
-    assert all(a["href"].startswith(root + "/") for a in Page(by_link.text).all("a") if a["href"].startswith("/"))
-    assert "/shared/" not in by_token.text
-    assert client.get("/fragments/cluster", headers=HTMX).status_code == 401
-    assert (
-        client.get(shared(client, "/nodes/n1").removesuffix("/nodes/n1") + "/fragments/cluster", headers=HTMX).status_code == 403
-    )
