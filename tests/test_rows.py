@@ -235,3 +235,13 @@ def test_only_assets_that_pages_name_are_packed(client, beat):
 
 def test_no_text_can_stand_for_the_age():
     assert rows_module.AGE == "\x00"
+
+
+def test_a_table_without_ages_has_none_beside_its_rows(client, beat, clock):
+    """It stood above the table: what no cell holds, a browser moves out of it."""
+    beat("n1")
+    clock.advance(3)
+    for _ in range(2):
+        shown = client.get("/fragments/cluster?columns=state,cpu", headers=HTMX).text
+        assert re.search(r"</tr>\s*</tbody>", shown)
+        assert "3 s" not in shown
