@@ -112,12 +112,13 @@ def test_numbers_are_left_out_a_minute_after_they_were_collected(instances, wall
     assert instances.get("a").resources is None
 
 
-def test_the_same_snapshot_sent_again_and_again_grows_old(instances, wall, pass_time):
+@pytest.mark.parametrize("taken", [1_796_000_000_000, "2026-11-30T00:53:20Z"])
+def test_the_same_snapshot_sent_again_and_again_grows_old(instances, wall, pass_time, taken):
     """T70"""
     instances.register({**ENGINE, "instance_id": "a"})
     body = {
         "instance_id": "a",
-        "snapshot": {"timestamp_ms": wall.now * 1000, "devices": {"cpu": {"utilization_pct": 5}}},
+        "snapshot": {"timestamp_ms": taken, "devices": {"cpu": {"utilization_pct": 5}}},
         "metadata": {"report_wall_time_ms": wall.now * 1000},
     }
     for _ in range(15):
