@@ -1,25 +1,14 @@
-"""The order in which a reader wants to see models, as the page's address holds it."""
+"""Which models a reader wants to see, and in which order: all of it stands in the page's address."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from webapp.overview.models import Model
+from webapp.overview.sorting import Column, Columns, Order
 
-
-@dataclass(frozen=True)
-class Column:
-    """A column that can be sorted by; `value` is None where no engine reports it."""
-
-    key: str
-    title: str
-    value: Callable[[Model], float | str | None]
-    #: Largest first, at the first click.
-    descending: bool = True
-
-
-COLUMNS: tuple[Column, ...] = (
+COLUMNS: Columns[Model] = Columns(
     Column("name", "Model", lambda model: model.name.casefold(), descending=False),
     Column("engines", "Engines", lambda model: model.engines.value),
     Column("nodes", "Nodes", lambda model: len(model.nodes)),
@@ -30,48 +19,36 @@ COLUMNS: tuple[Column, ...] = (
     Column("kv", "KV cache", lambda model: model.kv_cache.engine.kv_cache_usage_ratio if model.kv_cache else None),
     Column("tokens", "Tokens/s", lambda model: model.generated_tokens.value),
 )
-_COLUMNS = {column.key: column for column in COLUMNS}
 
 
 @dataclass(frozen=True)
-class Order:
-    """Which models a reader wants to see, and in which order: all of it stands in the page's address."""
+class ModelSelection:
+    """Words of the name, and order. Values that mean nothing are dropped, so that an old link still shows models."""
 
     text: str = ""
     sort: str = "name"
     descending: bool = False
 
     @classmethod
-    def of(cls, query: Iterable[tuple[str, str]]) -> Order:
-        """What an address's query asks for; values that mean nothing are dropped."""
+    def of(cls, query: Iterable[tuple[str, str]]) -> ModelSelection:
+        """The selection that an address's query asks for."""
         last = {name: value[:300] for name, value in query}
-        sort = last.get("sort", "name")
-        sort = sort if sort in _COLUMNS else "name"
-        order = last.get("order")
-        descending = order == "desc" if order in ("asc", "desc") else _COLUMNS[sort].descending
-        return cls(last.get("q", "").strip(), sort, descending)
+        return cls(last.get("q", "").strip(), *COLUMNS.order_of(last))
+
+    @property
+    def order(self) -> Order:
+        return Order(self.sort, self.descending)
 
     @property
     def arguments(self) -> dict[str, str]:
-        """The fewest parts of an address that ask for this order."""
-        found = {"q": self.text} if self.text else {}
-        if self.sort != "name" or self.descending:
-            found["sort"] = self.sort
-            if self.descending != _COLUMNS[self.sort].descending:
-                found["order"] = "desc" if self.descending else "asc"
-        return found
+        """The fewest parts of an address that ask for this selection."""
+        return ({"q": self.text} if self.text else {}) | COLUMNS.arguments(self.order)
 
-    def sorted_by(self, key: str) -> Order:
-        """This order after a click on a column's head."""
-        if key == self.sort:
-            return replace(self, descending=not self.descending)
-        return replace(self, sort=key, descending=_COLUMNS[key].descending)
+    def sorted_by(self, key: str) -> ModelSelection:
+        """This selection after a click on a column's head."""
+        return ModelSelection(self.text, *COLUMNS.after_click(key, self.order))
 
     def apply(self, models: Sequence[Model]) -> list[Model]:
         """The models whose name holds every word, in order; those without a value to sort by come last."""
         words = self.text.casefold().split()
-        chosen = [model for model in models if all(word in model.name.casefold() for word in words)]
-        value = _COLUMNS[self.sort].value
-        told = [(known, model) for model in chosen if (known := value(model)) is not None]
-        told.sort(key=lambda item: item[0], reverse=self.descending)
-        return [model for _, model in told] + [model for model in chosen if value(model) is None]
+        return COLUMNS.sort((model for model in models if all(word in model.name.casefold() for word in words)), self.order)
