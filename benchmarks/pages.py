@@ -14,7 +14,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from benchmarks.report import Row, median, timed
-from webapp import demo, exposition, heartbeat, schema
+from webapp import demo, heartbeat, schema
 from webapp.app import create_app
 from webapp.fleet.registry import Registry
 from webapp.history import Answer, History
@@ -30,9 +30,7 @@ class Fleet:
 
     def __init__(self, nodes: int, record: Store | None = None) -> None:
         self.nodes = nodes
-        self.registry = Registry(
-            render=exposition.Lines, record=(lambda *heard: record.record(*heard)) if record else lambda *heard: None
-        )
+        self.registry = Registry(record=(lambda *heard: record.record(*heard)) if record else lambda *heard: None)
         self.trends = Trends()
         self._sequence = 0
         self._began = time.time()

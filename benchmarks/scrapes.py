@@ -80,11 +80,12 @@ def run() -> list[Row]:
     registry = CollectorRegistry()
     registry.register(Collector(fleet))  # type: ignore[arg-type]
     for _ in range(3):
-        ours = Registry(render=exposition.Lines)  # each node has just reported
-        for one in fleet:
-            ours.accept(Reading(one, ()))
-        cold += timed(lambda ours=ours: exposition.text(ours.nodes()), 1, time.process_time)
-        warm += timed(lambda ours=ours: exposition.text(ours.nodes()), 2, time.process_time)
+        for _ in range(3):  # the first one finds memory as the peer has left it
+            ours = Registry()  # each node has just reported
+            for one in fleet:
+                ours.accept(Reading(one, ()))
+            cold += timed(lambda ours=ours: exposition.text(ours.nodes()), 1, time.process_time)
+            warm += timed(lambda ours=ours: exposition.text(ours.nodes()), 1, time.process_time)
         theirs += timed(lambda: generate_latest(registry), 1, time.process_time)
     samples = sum(not line.startswith("#") for line in exposition.text(ours.nodes()).splitlines())
     assert samples == sum(not line.startswith(b"#") for line in generate_latest(registry).splitlines())

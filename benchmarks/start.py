@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -30,13 +31,17 @@ def _answers() -> Row:
 
 
 def _agent() -> Row:
-    """Of an interpreter that imports the agent, less one that imports nothing."""
+    """Of an interpreter that imports the agent, less one that imports nothing; compiled before, as an installer leaves it."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as compiled:
+        environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        environment["PYTHONPYCACHEPREFIX"] = compiled
 
-    def took(code: str) -> float:
-        began = time.monotonic()
-        subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, check=True)
-        return time.monotonic() - began
+        def took(code: str) -> float:
+            began = time.monotonic()
+            subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, env=environment, check=True)
+            return time.monotonic() - began
 
-    pairs = [(took("import webapp.agent.command"), took("pass")) for _ in range(4 * ROUNDS)]
+        took("import webapp.agent.command")
+        pairs = [(took("import webapp.agent.command"), took("pass")) for _ in range(4 * ROUNDS)]
     spent = 1e3 * (median(with_agent for with_agent, _ in pairs) - median(alone for _, alone in pairs))
     return Row("`import webapp.agent.command`", f"{spent:.0f} ms", "< 60 ms", spent < 60)

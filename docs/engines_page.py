@@ -13,47 +13,48 @@ def engines_page() -> str:
     silent = "\n".join(f"- `{kind}`: {why}." for kind, why in UNASKED.items())
     return f"""# Engines
 
-Printed from `webapp/agent/engines/kinds.py` and `webapp/agent/engines/metric_names.py`; `make docs` renews it.
+Generated from `webapp/agent/engines/kinds.py` and `webapp/agent/engines/metric_names.py` by `make docs`.
 
-## What is found by itself
+## Engines that are recognised
 
-The agent reads the command lines of all processes. `python`, its options and paths are looked through, and a shell or a wrapper before the
-program is no engine. The model is what the first of the named options or variables says; without any it is unknown.
+The agent reads the command lines of all processes. It ignores a leading `python`, its options, and paths; a shell or wrapper that starts the
+program is not an engine. The model is the value of the first of the listed options or variables; if none is given, it is unknown.
 
 | kind | command lines | model | port |
 |---|---|---|---|
 {found}
 
-A **router** runs a child for each model; each child is an engine of its own, the router is none.
+A **router** starts a child for each model; each child is an engine of its own.
 
-Cores and memory need nothing from the engine. What belongs to an engine: its cgroup if it has one of its own, else the leader's process group,
-descendants and session, less what belongs to other engines. A leader that is gone while its processes live is *orphaned*: they still hold memory.
+Cores and memory need nothing from the engine. An engine's processes are those in its cgroup, if it has one to itself; otherwise its leader's process
+group, descendants and session, less those of other engines. If the leader is gone while its processes live on, the engine is *orphaned*: it still
+holds memory.
 
-## What its own metrics tell
+## Engines' own metrics
 
-The agent asks `127.0.0.1` on the engine's port, never a model's own endpoint, never where that would load or wake a model.
+The agent scrapes `127.0.0.1` on the engine's port, and never an endpoint where that would load or wake a model.
 
-| kind | waiting | running | KV cache | tokens | asked at | needs |
+| kind | waiting | running | KV cache | tokens | scraped at | needs |
 |---|---|---|---|---|---|---|
 {metrics}
 
-Of several names the first that is there counts. ¹ Tokens are counted when a request ends, so the rate means something over a while only.
-The prefix `ray_`, and `_` in the place of `:`, are read alike.
+Of several names, the first that is present counts. ¹ Tokens are counted when a request ends, so their rate is taken over the last minute.
+Names with the prefix `ray_`, or with `_` in place of `:`, count too.
 
-Never asked:
+Never scraped:
 
 {silent}
 
-## What is not found: declare it
+## Declaring an engine that is not recognised
 
-In the file that the agent gets by `--config`. Declared beats found: the same process is not shown twice.
+In the TOML file that the agent is given with `--config`. A declaration takes precedence: no process is shown twice.
 
 ```toml
 [[engine]]
 id = "chat"                          # stays the same whatever happens to the process
 model = "smollm2-135m"
-kind = "llama.cpp"                   # a kind from above; without it there are cores and memory, no queue
-port = 8080                          # whoever listens there
+kind = "llama.cpp"                   # a kind from above; without it, cores and memory only
+port = 8080                          # whichever process listens there
 
 [[engine]]
 id = "rerank"
@@ -62,16 +63,16 @@ command = "rerank_server .*--large"  # a regular expression; or pid, pidfile, un
 
 | key | finds |
 |---|---|
-| `port` | the process that listens there, if no other key says how |
-| `pid`, `pidfile` | this process |
+| `port` | the process that listens there, if none of the other keys is given |
+| `pid`, `pidfile` | that process |
 | `command` | the oldest process whose command line matches |
 | `unit` | the processes of a systemd unit |
 | `container` | the processes of a container, by name or id |
 
-Or start it by `enginehouse run --port 8000 --model NAME -- COMMAND`: it registers the engine with a control plane, reports the machine and
-passes signals and the exit code on.
+Or start it with `enginehouse run --port 8000 --model NAME -- COMMAND`, which registers the engine with a control plane, reports the machine's
+resources, and passes on signals and the exit code.
 
-A new kind is a row in each of the two tables: see [contributing.md](contributing.md).
+To add a kind, add a row to each of the two tables: see [contributing.md](contributing.md).
 """
 
 
@@ -83,7 +84,7 @@ def _found(kind: EngineKind) -> str:
     port = [f"`{option}`" for option in kind.port] + [f"`${name}`" for name in kind.port_variables]
     default = f"{kind.default_port}, " if kind.default_port else ""
     name = f"`{kind.name}`" + (", a router" if kind.router else "")
-    return f"| {name} | {calls} | {', '.join(model) or 'not told'} | {default}{', '.join(port)} |"
+    return f"| {name} | {calls} | {', '.join(model) or 'unknown'} | {default}{', '.join(port)} |"
 
 
 def _call(call: tuple[str, ...]) -> str:

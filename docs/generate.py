@@ -34,8 +34,8 @@ def metrics_page() -> str:
     charts = "\n".join(f"| {chart.title} | {', '.join(f'`{name}`' for name in chart.families)} |" for chart in CHARTS)
     return f"""# Metrics
 
-Printed from `webapp/metrics.py`; `make docs` renews it. All are gauges without timestamps, labelled with `node`; a measurement over a
-minute old is left out. An engine is called by its historical name, shard.
+Generated from `webapp/metrics.py` by `make docs`. All are gauges without timestamps, labelled with `node`. A measurement more than a minute
+old is left out. Metric names call an engine by its historical name, shard.
 
 | metric | unit | what | source |
 |---|---|---|---|
@@ -51,9 +51,9 @@ minute old is left out. An engine is called by its historical name, shard.
 
 ## The control plane itself
 
-`enginehouse_heartbeats_total{{outcome}}` counts heartbeats by what became of them, `enginehouse_rejected_fields_total{{field}}` the fields that
-could not be used, `enginehouse_instance_messages_total{{outcome}}` messages of engines that register themselves. What else it tells of itself stands in [operations.md](operations.md).
-`llmgw_instance_up{{instance_id,node}}` is 1 for such an engine while it was heard within `--instance-ttl-s`, else 0.
+`enginehouse_heartbeats_total{{outcome}}` counts heartbeats by outcome, `enginehouse_rejected_fields_total{{field}}` the fields that could not be
+used, and `enginehouse_instance_messages_total{{outcome}}` the messages of engines that register themselves. Its other metrics are listed in
+[operations.md](operations.md). `llmgw_instance_up{{instance_id,node}}` is 1 if such an engine was heard within `--instance-ttl-s`, else 0.
 """
 
 
@@ -71,9 +71,9 @@ def configuration_page() -> str:
     commands = "\n".join(f"| `enginehouse {name}` | {help} |" for name, help in COMMANDS.items())
     return f"""# Configuration
 
-Printed from `webapp/config.py`; `make docs` renews it. A flag comes before its environment variable (`ENGINEHOUSE_` and the name in
-capitals), that before the TOML file named by `--config`, that before the default. A value that can't be used stops the command with one
-line that says what came and what was wanted, and exit code 2.
+Generated from `webapp/config.py` by `make docs`. A flag overrides the environment variable (`ENGINEHOUSE_` and the name in capitals), which
+overrides the TOML file named by `--config`, which overrides the default. A value that can't be used stops the command with exit code 2 and
+one line that says what was given and what was expected.
 
 | command | what it does |
 |---|---|
@@ -99,20 +99,20 @@ def http_api_page() -> str:
     )
     return f"""# HTTP API
 
-Printed from `webapp/api.py` and `webapp/overview/records.py`; `make docs` renews it. The API only reads, tells the same truth as the pages, and answers
-strict JSON in UTF-8:
+Generated from `webapp/api.py` and `webapp/overview/records.py` by `make docs`. The API is read-only, gives the same numbers as the pages, and
+answers strict JSON in UTF-8:
 
-- What is not known is absent, never 0; in `values` it is null. Numbers of a measurement over a minute old are left out like on the pages;
+- An unknown value is absent, never 0; in `values` it is null. Numbers of a measurement more than a minute old are left out as on the pages;
   `state` and the ages say so.
-- A total is `{{"value", "counted", "of", "left_out"}}`: how many of how many told it, and why the others are left out. Where nobody told it,
-  it has no `value`.
-- `at` in an answer is the time that it shows. With `?at=` in the address it is a past moment, rebuilt from the history with seven digits;
-  what is not kept there, such as process lists, is absent.
-- Names in paths are percent-encoded; they may hold slashes. Units stand in the fields' names.
-- An error is `{{"ok": false, "error", "message"}}`, with `field` where one parameter is to blame: 400 for a parameter that can't be used, 404
-  for a node that is not known or a moment before the history, 503 where the history does not answer.
-- CSV has the unit of each column in its head; an unknown value is an empty cell, and text that a spreadsheet would run as a formula has an
-  apostrophe before it.
+- A total is `{{"value", "counted", "of", "left_out"}}`: how many of how many reported it, and why the others are left out. Where none reported
+  it, there is no `value`.
+- `at` in an answer is the time that it is about. With `?at=` in the address that is a past moment, rebuilt from the history with seven
+  significant digits; what the history does not keep, such as process lists, is absent.
+- Names in paths are percent-encoded and may contain slashes. Field names include their units.
+- An error is `{{"ok": false, "error", "message"}}`, with `field` where one parameter is at fault: 400 for a parameter that can't be used, 404
+  for an unknown node or a moment before the history begins, 503 if the history does not answer.
+- CSV has each column's unit in its header. An unknown value is an empty cell; text that a spreadsheet would take for a formula is prefixed
+  with an apostrophe.
 
 {routes}
 {fields}"""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from flask import Flask
@@ -14,7 +15,7 @@ from flask.testing import FlaskClient
 from hypothesis import HealthCheck, settings
 from jinja2.bccache import Bucket, BytecodeCache
 
-from webapp import exposition, heartbeat
+from webapp import heartbeat
 from webapp.access import TokenFile
 from webapp.app import create_app
 from webapp.fleet.registry import Registry
@@ -22,6 +23,10 @@ from webapp.heartbeat import Reading
 from webapp.history import Answer, History, Range
 from webapp.measurement import Agent, Disk, Engine, Load, Measurement, Requests
 from webapp.metrics import Metric
+from webapp.storage.store import Store
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 GIB = 2**30
 
@@ -87,7 +92,7 @@ def wall() -> Clock:
 
 @pytest.fixture
 def registry(clock: Clock, wall: Clock) -> Registry:
-    return Registry(clock=clock, wall=wall, render=exposition.render)
+    return Registry(clock=clock, wall=wall)
 
 
 @pytest.fixture
@@ -155,6 +160,31 @@ def history() -> History:
             return Answer(range, (), as_of=range.end)
 
     return Nothing()
+
+
+@pytest.fixture
+def store(wall: Clock) -> Iterator[Store]:
+    """A store in memory, which commits when a test says so."""
+    store = Store(None, clock=wall, commit_every=None)
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A real Chromium; closed after the module, since it keeps an event loop running while it is open."""
+    from tests.browser import chromium  # here: most runs need no browser
+
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of its own in the browser."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    yield context.new_page()
+    context.close()
 
 
 @pytest.fixture

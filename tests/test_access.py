@@ -131,7 +131,7 @@ def test_an_embed_link_opens_its_path_until_it_ends(wall):
     token = links.token("/nodes/a b", 3600)
     assert links.path(token) == "/nodes/a b"
     wall.advance(3601)
-    with pytest.raises(LinkRefused, match=f"ended on {time.strftime('%Y-%m-%d', time.gmtime(wall.now))}"):
+    with pytest.raises(LinkRefused, match=f"expired on {time.strftime('%Y-%m-%d', time.gmtime(wall.now))}"):
         links.path(token)
 
 

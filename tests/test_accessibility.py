@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import expect
 
-from tests.browser import chromium, served
+from tests.browser import served
 from tests.conftest import GIB
 from webapp.app import create_app
 from webapp.history.embedded import EmbeddedHistory
@@ -16,12 +16,6 @@ from webapp.measurement import Disk, Engine, Gpu, Host, Network, Pressure, Proce
 from webapp.storage.store import Store
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture
@@ -91,13 +85,6 @@ def test_axe_finds_nothing(browser, url, path, scheme):
         for node in one["nodes"][:3]
     ]
     assert not told, "\n".join(f"{rule} {where} {why}" for rule, where, why in told)
-    context.close()
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    yield context.new_page()
     context.close()
 
 

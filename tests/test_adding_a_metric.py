@@ -34,7 +34,7 @@ from webapp.storage.store import Store
 read = memory.measure(parse_meminfo(b"MemTotal: 9000 kB\\nDirty: 4096 kB\\n"))
 sent = Measurement("a", load=Load(age_s=0.0, interval_s=10.0, **read))
 arrived = heartbeat.read(heartbeat.write(sent)).measurement
-registry = Registry(render=exposition.render)
+registry = Registry()
 registry.accept(Reading(arrived, ()))
 print(exposition.text(registry.nodes()))
 

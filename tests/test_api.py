@@ -125,7 +125,7 @@ def test_models_are_told_with_their_totals(client, beat):
     told = strict(client.get("/api/v1/models"))
     (model,) = told["models"]
     assert (model["model"], model["nodes"], model["engines"], model["cpu_cores_used"]) == ("x", 1, 2, 1)
-    assert model["totals"]["cpu_cores_used"] == {"value": 1, "counted": 1, "of": 2, "left_out": {"not told": 1}}
+    assert model["totals"]["cpu_cores_used"] == {"value": 1, "counted": 1, "of": 2, "left_out": {"not reported": 1}}
     assert "requests_running" not in model
     assert told["totals"]["requests_waiting"]["value"] == 2
 

@@ -5,43 +5,24 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from flask import Flask
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import expect
 
-from tests.browser import Watched, chromium, refresh, served
+from tests.browser import Watched, refresh, served
 from tests.conftest import GIB
 from webapp.app import create_app
 from webapp.embedding import link
 from webapp.history import HistoryUnavailable
 from webapp.history.embedded import EmbeddedHistory
 from webapp.measurement import Engine, Host
+from webapp.overview.events import Events
 from webapp.storage.store import Store
 from webapp.views.callers import Access
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    yield context.new_page()
-    context.close()
-
-
-@pytest.fixture
-def store(wall) -> Iterator[Store]:
-    store = Store(None, clock=wall, commit_every=None)
-    yield store
-    store.close()
 
 
 @pytest.fixture
@@ -158,6 +139,47 @@ def test_times_are_utc_unless_the_reader_wants_local_ones(browser, url, registry
     refresh(page, "#charts")
     assert page.locator("#figure-cpu").evaluate(starts) == local
     context.close()
+
+
+def test_in_the_night_in_which_clocks_are_set_back_local_times_stay_in_line(browser, url, registry, store, wall, beat):
+    """What lies before that is told by the clock of after it, which the choice names; grey bands move along."""
+    wall.advance(datetime(2026, 10, 25, 1, 30, tzinfo=UTC).timestamp() + 0.4 - wall())
+    beat("cpu-07")
+    store.fill((registry.node("cpu-07").measurement, wall() - 1800 + second) for second in range(0, 1800, 10))
+    context = browser.new_context(timezone_id="Europe/Berlin", viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.goto(f"{url}/nodes/cpu-07")
+    expect(page.locator("#figure-cpu .main-svg").first).to_be_visible()
+    times = """figure => {
+        const { xaxis, shapes } = figure.canvas.layout;
+        const band = shapes.find((shape) => shape.type === "rect");
+        const times = [...xaxis.range, figure.canvas.data[0].x0, band.x0, band.x1];
+        return times.map((time) => Date.parse(time.replace("Z", "") + "Z"));
+    }"""
+    utc = page.locator("#figure-cpu").evaluate(times)
+    page.get_by_label("times in").select_option("local")
+    shifts = [local - before for local, before in zip(page.locator("#figure-cpu").evaluate(times), utc)]
+    assert shifts == [3_600_000] * 5
+    expect(page.get_by_label("times in").locator("[value=local]")).to_have_text("local time, UTC+1")
+    context.close()
+
+
+def test_a_name_that_turns_the_writing_around_turns_no_number(page, registry, history, wall, beat):
+    events = Events(time.time)
+    with served(create_app(registry, history, events=events, wall=wall)) as url:
+        beat("\u202eabc")
+        events.add(registry.node("\u202eabc").measurement, time.time() - 30)
+        page.goto(url)
+        places = """time => [0, 1].map((digit) => {
+            const range = document.createRange();
+            range.setStart(time.firstChild, digit);
+            range.setEnd(time.firstChild, digit + 1);
+            return range.getBoundingClientRect().left;
+        })"""
+        told = page.locator("#events summary time")
+        expect(told).to_have_text(re.compile("[0-9]{2} s ago"))
+        one, two = told.evaluate(places)
+        assert one < two
 
 
 def test_a_chart_that_was_hidden_takes_its_containers_size_when_it_is_shown(page, url, registry, store, wall, beat):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import expect
 
-from tests.browser import Watched, chromium, refresh, served
+from tests.browser import Watched, refresh, served
 from tests.conftest import GIB
 from webapp.app import create_app
 from webapp.history.embedded import EmbeddedHistory
@@ -17,26 +17,6 @@ from webapp.measurement import Engine, Host
 from webapp.storage.store import Store
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, accept_downloads=True)
-    yield context.new_page()
-    context.close()
-
-
-@pytest.fixture
-def store(wall) -> Iterator[Store]:
-    store = Store(None, clock=wall, commit_every=None)
-    yield store
-    store.close()
 
 
 @pytest.fixture

@@ -85,16 +85,16 @@ def test_nothing_is_wrong(examine, serve):
     assert code == 0
     assert "an agent runs here, process 77" in report
     assert "takes heartbeats from here" in report
-    assert "the clocks here and of" in report
+    assert "this machine's clock and that of" in report
     assert "wrong  " not in report
 
 
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        ({"/healthz": (302, "text/html", b"")}, "answers 302 with text/html: it is no control plane"),
-        ({"/healthz": (200, "text/html", b"<form>sign in</form>")}, "answers 200 with text/html: it is no control plane"),
-        ({"/healthz": (200, "application/json", b"[" * 5000)}, "it is no control plane"),
+        ({"/healthz": (302, "text/html", b"")}, "answers 302 with text/html: this is not a control plane"),
+        ({"/healthz": (200, "text/html", b"<form>sign in</form>")}, "answers 200 with text/html: this is not a control plane"),
+        ({"/healthz": (200, "application/json", b"[" * 5000)}, "this is not a control plane"),
         (GOOD | {"/v1/nodes/heartbeat": (401, "application/json", b"{}")}, "asks agents for a token"),
         (GOOD | {"/v1/nodes/heartbeat": (301, "text/html", b"")}, "answers a heartbeat with 301"),
         (
@@ -127,8 +127,8 @@ def test_nobody_listens_nobody_is_called_so_and_nobody_answers(examine, monkeypa
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
         for place, said in (
-            (f"127.0.0.1:{free.getsockname()[1]}", "nobody listens there"),
-            ("no-such-host.invalid", "its name is not known"),
+            (f"127.0.0.1:{free.getsockname()[1]}", "nothing is listening there"),
+            ("no-such-host.invalid", "its name cannot be resolved"),
             (f"127.0.0.1:{deaf.getsockname()[1]}", "it did not answer within"),
         ):
             code, report = examine(server=(f"http://{place}",))
@@ -169,8 +169,8 @@ def test_a_file_that_holds_no_token_is_named(examine, tmp_path, content):
     ("answer", "said"),
     [
         ((200, "application/json", b'{"status": "success", "data": {"result": [{}]}}'), "has our series"),
-        ((200, "application/json", b'{"status": "success", "data": {"result": []}}'), "knows no series llmgw_node_up"),
-        ((200, "text/html", b"<html>"), "is no Prometheus"),
+        ((200, "application/json", b'{"status": "success", "data": {"result": []}}'), "has no series llmgw_node_up"),
+        ((200, "text/html", b"<html>"), "this is not Prometheus"),
     ],
 )
 def test_prometheus_is_asked_where_it_is_configured(examine, serve, answer, said):

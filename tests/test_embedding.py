@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
-from tests.browser import Watched, chromium, served
+from tests.browser import Watched, served
 from webapp.app import create_app
 
 pytestmark = pytest.mark.browser
@@ -22,12 +22,6 @@ PORTAL = Path(__file__).parent.parent / "deploy" / "portal"
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         """A portal that says nothing."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -8,17 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from tests.test_heartbeat import measurements
 from webapp import exposition, heartbeat
 from webapp.exposition import Counters
+from webapp.fields import LARGEST_WHOLE
 from webapp.fleet.registry import Registry
 from webapp.heartbeat import Reading
-from webapp.measurement import Measurement
-from webapp.metrics import METRICS
+from webapp.measurement import Engine, Measurement
+from webapp.metrics import HEARTBEAT_AGE, METRICS, UP
 
 GOLDEN = Path(__file__).parent / "golden" / "metrics.txt"
 
@@ -107,6 +109,17 @@ def test_unknown_is_no_series_and_zero_is_a_series(registry, beat):
     assert not any(name.startswith("llmgw_shard") for name in names(text))
 
 
+def test_an_engine_is_in_one_state_and_its_error_is_in_no_label(registry, beat):
+    """T92"""
+    error = "read tcp 10.0.0.1:51442->10.0.0.2:80"
+    for state in ("running", "orphaned"):
+        beat("n1", engines=(Engine(id="e", state=state, metrics_error=error),))
+        text = exposition.text(registry.nodes())
+        told = {labels: value for (name, labels), value in samples(text).items() if name == "llmgw_shard_state"}
+        assert told == {(("node", "n1"), ("shard", "e"), ("state", state)): 1.0}
+        assert "51442" not in text
+
+
 def test_a_family_stands_together_though_nodes_report_different_things(registry, beat):
     beat("a", disks=())
     beat("b", engines=(), agent="b")
@@ -115,11 +128,48 @@ def test_a_family_stands_together_though_nodes_report_different_things(registry,
     assert len(heads) == len(set(heads))
 
 
+def test_a_family_is_whole_however_many_nodes_are_written_at_once(registry, beat, clock, monkeypatch):
+    beat("old")
+    clock.advance(61)
+    for number in range(7):
+        beat(f"n{number}", agent=f"agent-{number}", **({"engines": ()} if number % 3 else {"disks": ()}))
+    whole = exposition.text(registry.nodes())
+    for at_once in (1, 2, 3):
+        monkeypatch.setattr(exposition, "_AT_ONCE", at_once)
+        assert exposition.text(registry.nodes()) == whole
+
+
+@given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.integers(0, LARGEST_WHOLE)))
+@example([9.5e15, 1e16, 1e15, -0.0, 5e-324, 0.00001, 10.0, 0.05])
+def test_numbers_that_are_written_together_lose_nothing(values):
+    """As Prometheus reads them; those of usual size look as they do alone."""
+    texts = exposition.all_written(values)
+    assert [None if text == "null" else type(value)(text) for text, value in zip(texts, values)] == values
+    assert all(text == exposition.written(value) for text, value in zip(texts, values) if value and 1e-3 < abs(value) < 1e15)
+
+
+@settings(max_examples=60)
+@given(st.lists(measurements, max_size=5))
+def test_each_series_is_what_its_row_reads(fleet: list[Measurement]):
+    registry = Registry(wall=lambda: 1_796_000_000.0, clock=lambda: 50.0)
+    expected = {}
+    for number, one in enumerate(fleet):
+        one = replace(one, node=f"n{number}", agent=replace(one.agent, id=str(number)), load=replace(one.load, age_s=None))
+        one = replace(one, host=replace(one.host, uptime_s=None))
+        registry.accept(Reading(one, ()))
+        for row in METRICS:
+            for labels, value in row.read(one, 1_796_000_000.0):
+                shown = (("node", one.node), *((label, text) for label, text in labels if text))
+                expected[row.name, tuple(sorted(shown))] = value
+    found = samples(exposition.text(registry.nodes()))
+    assert {key: value for key, value in found.items() if key[0] not in (UP.name, HEARTBEAT_AGE.name)} == expected
+
+
 @settings(max_examples=60)
 @given(measurements)
 def test_whatever_a_node_reports_reads_back_from_its_exposition(measurement: Measurement):
     """The way to Prometheus and back, by the same rows."""
-    registry = Registry(render=exposition.render, wall=lambda: 1_796_000_000.0, clock=lambda: 50.0)
+    registry = Registry(wall=lambda: 1_796_000_000.0, clock=lambda: 50.0)
     measurement = replace(measurement, load=replace(measurement.load, age_s=None), host=replace(measurement.host, uptime_s=None))
     registry.accept(Reading(measurement, ()))
     text = exposition.text(registry.nodes())

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.programs import AGENT, ENGINEHOUSE, control_plane, eventually, fetch, running, sample
-from tests.test_serving import certificate
+from tests.sockets import certificate
 
 pytestmark = pytest.mark.live
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from tests.browser import Watched, chromium, refresh, served
+from tests.browser import Watched, refresh, served
 from tests.conftest import HTMX, Clock
 from tests.test_changes import VALUES
 from webapp import demo
@@ -94,19 +94,6 @@ def test_what_was_sent_is_forgotten_in_the_end(site, wall, monkeypatch):
         wall.advance(15)
     codes = [client.get(address(4), headers=HTMX | CHANGES | {"If-None-Match": tag}).status_code for tag in (tags[0], tags[2])]
     assert codes == [200, 226]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture
-def page(browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    yield context.new_page()
-    context.close()
 
 
 @pytest.mark.browser

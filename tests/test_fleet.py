@@ -26,7 +26,7 @@ def instances(clock, wall) -> Instances:
 
 @pytest.fixture
 def fleet(registry, instances) -> WithInstances:
-    return WithInstances(registry, instances, "control", exposition.render)
+    return WithInstances(registry, instances, "control")
 
 
 def names(fleet: WithInstances) -> list[str]:
@@ -52,7 +52,7 @@ def test_an_instance_on_another_port_is_one_more_engine(fleet, instances, beat):
     instances.register({"host": "10.0.0.7", "port": 8001, "meta": {"model": "m"}})
     instances.heartbeat({"instance_id": "hp_10.0.0.7:8001", "inflight": 9})
     assert engines(fleet, "cpu-07") == ["llama-8b-0", "hp_10.0.0.7:8001"]
-    text = exposition.text(fleet.exposed())
+    text = exposition.text(fleet.nodes())
     assert 'llmgw_shard_requests_running{node="cpu-07",shard="hp_10.0.0.7:8001",model="m"} 9\n' in text
     assert 'llmgw_shard_cpu_cores{node="cpu-07",shard="llama-8b-0",model="llama-3.1-8b"} 5.3\n' in text
 
@@ -103,7 +103,7 @@ def test_a_host_without_an_agent_is_a_node_of_its_snapshot(fleet, instances, clo
     assert (node.numbers.load.cpu_percent, node.numbers.load.cpus) == (25.0, 8)
     summary = summarise(fleet.nodes())
     assert (summary.memory.value, summary.cores_used.value, summary.engines) == (16 * 2**30, 2.0, 2)
-    assert 'llmgw_node_memory_bytes{node="10.0.0.9"} 17179869184\n' in exposition.text(fleet.exposed())
+    assert 'llmgw_node_memory_bytes{node="10.0.0.9"} 17179869184\n' in exposition.text(fleet.nodes())
 
 
 def test_engines_that_the_snapshot_names_count_once(fleet, instances):
@@ -144,7 +144,6 @@ def test_without_instances_the_fleet_is_as_it_is(fleet, registry, beat):
     beat("cpu-07", gpus=(Gpu("GPU-a"),))
     assert fleet.nodes() == registry.nodes()
     assert fleet.node("cpu-07") == registry.node("cpu-07")
-    assert fleet.exposed()[0].exposition
 
 
 def test_samples_of_nodes_without_an_agent_are_kept_once_and_forgotten_with_them(fleet, instances, clock, wall):

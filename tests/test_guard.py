@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 from flask.testing import FlaskClient
 
-from tests.test_machines import strict
-from tests.test_pages import HTMX, ROUTES, Page
+from tests.answers import ROUTES, Page, strict
+from tests.conftest import HTMX
 from webapp import heartbeat
 from webapp.app import create_app
 from webapp.embedding import link
@@ -305,7 +305,7 @@ def test_an_admin_forgets_a_node_notes_that_it_drains_and_hands_a_name_over(site
     note = client.post("/admin/note", data={"node": "cpu-07", "note": " new\nDIMM ", "form_token": token})
     assert (note.status_code, note.headers["Location"]) == (303, "/nodes/cpu-07")
     assert registry.node("cpu-07").note.text == "new DIMM"
-    assert "Drains: new DIMM" in client.get("/nodes/cpu-07").text
+    assert "Draining: new DIMM" in client.get("/nodes/cpu-07").text
     assert "draining" in client.get("/").text
     client.post("/admin/name", data={"node": "cpu-07", "form_token": token})
     assert "takes it with its next heartbeat" in client.get("/nodes/cpu-07").text
@@ -428,7 +428,7 @@ def test_an_embed_link_opens_nothing_else_and_says_so(site, beat):
         answer = client.get(root + path, headers=HTMX)
         assert answer.status_code == 403
         assert "opens /nodes/cpu-07 only" in answer.text
-        assert "43 %" not in answer.text
+        assert "43 %" not in answer.text  # its own address may hold any two digits
     assert client.get(root + "/static/icon.svg", buffered=True).status_code == 200
 
 
@@ -452,7 +452,7 @@ def test_an_embed_link_ends(site, beat, wall):
     wall.advance(61)
     answer = client.get(address)
     assert answer.status_code == 403
-    assert "This link ended on" in answer.text
+    assert "This link expired on" in answer.text
     assert "/login" not in answer.headers.get("Location", "")
 
 

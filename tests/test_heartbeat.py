@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from webapp import heartbeat
 from webapp.fields import Flag, Part, Parts, Quantity, Text, Texts
 from webapp.heartbeat import HeartbeatRefused
-from webapp.measurement import Measurement
+from webapp.measurement import Measurement, impossible
 
 
 def read(**message: Any) -> heartbeat.Reading:
@@ -35,6 +35,35 @@ def test_the_rejection_says_what_came_and_what_was_wanted():
     assert read(node="n1", load={"cpu_percent": "high"}).rejected == (
         ("load.cpu_percent", "expected a number in percent of all cores, got 'high'"),
     )
+
+
+def test_a_part_that_is_more_than_its_whole_is_unknown():
+    """T25's kind, whoever measured: a bar of 300 %, sums and placement would take it for true."""
+    reading = read(
+        node="n1",
+        load={"memory_total_bytes": 100, "memory_used_bytes": 300, "memory_available_bytes": 100, "cpus": 4},
+        disks=[{"mount": "/", "total_bytes": 10, "available_bytes": 11}, {"mount": "/b", "total_bytes": 10, "used_bytes": 10}],
+        gpus=[{"id": "g", "memory_total_bytes": 10, "memory_used_bytes": 30}],
+    )
+    measurement = reading.measurement
+    assert (measurement.load.memory_used_bytes, measurement.load.memory_available_bytes) == (None, 100)
+    assert [(disk.available_bytes, disk.used_bytes) for disk in measurement.disks] == [(None, None), (None, 10)]
+    assert measurement.gpus[0].memory_used_bytes is None
+    assert [path for path, _ in reading.rejected] == [
+        "load.memory_used_bytes",
+        "disks[0].available_bytes",
+        "gpus[0].memory_used_bytes",
+    ]
+
+
+def test_what_is_told_of_bad_fields_is_bounded():
+    """A message of a few kilobytes, packed, would be answered with megabytes, which its node's page would show."""
+    members = [{"pid": number, "cpu_cores": "x", "command": 1} for number in range(1, 60)]
+    reading = read(node="n1", engines=[{"id": str(number), "members": members} for number in range(100)])
+    assert len(reading.rejected) == 101
+    assert reading.rejected[-1] == ("more", "11700 more fields were left out")
+    reading = read(node="n1", host={"labels": {str(number): number for number in range(50_000)}})
+    assert len(reading.rejected) == 65
 
 
 @pytest.mark.parametrize("name", [None, "", "  ", "\u200b", "\u202e \ufeff", 7, True, [], "x" * 254, ".", ".."])
@@ -141,9 +170,12 @@ def _strategy(kind: Any) -> st.SearchStrategy[Any]:
 
 
 def _instances(of: type) -> st.SearchStrategy[Any]:
-    return st.builds(
+    made = st.builds(
         of, **{item.name: _strategy(item.metadata["kind"]) for item in dataclasses.fields(of) if "kind" in item.metadata}
     )
+    if not hasattr(of, "at_most"):
+        return made
+    return made.map(lambda part: dataclasses.replace(part, **{name: None for name, _ in impossible(part)}))
 
 
 measurements = st.builds(

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.test_serving import connect, get
+from tests.sockets import connect, get
 from webapp import heartbeat
 from webapp.server.serving import Limits, Server
 from webapp.views.heartbeats import PATH, is_heartbeat

@@ -7,9 +7,9 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.answers import Page
 from tests.conftest import HTMX
-from tests.test_instance_api import METADATA, SNAPSHOT
-from tests.test_pages import Page
+from tests.instance_messages import METADATA, SNAPSHOT
 from webapp.app import create_app
 from webapp.fleet.instances import Instances
 
@@ -48,6 +48,13 @@ def test_hostile_text_stays_text_and_every_link_leads_back(client, text):
     assert client.get(block["hx-get"], headers=HTMX).status_code == 200
     assert client.get(block["hx-get"]).headers["Location"] == links[0]
     assert text.strip() in "".join(page.text.split("\xa0")) or text in ("n\t1\r",)
+
+
+@pytest.mark.parametrize("path", ["/instances", "/instances/hp_10.0.0.9:8000"])
+def test_an_embedded_page_of_instances_refreshes_as_rarely_as_asked(client, path):
+    register(client)
+    (block,) = [tags for _, tags in Page(client.get(f"{path}?embed=1&refresh=30").text).tags if "data-block" in tags]
+    assert block["hx-trigger"] == "every 30s, refresh"
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,14 @@ def report(instances: Instances, timestamp_ms: object, *, cpu: float = 40.0, nam
     return instances.report({"instance_id": name, "snapshot": snapshot})
 
 
+def test_seconds_in_the_place_of_milliseconds_are_not_fresh(instances, wall):
+    """T65"""
+    instances.register({**ENGINE, "instance_id": "a"})
+    for timestamp, is_shown in ((wall.now * 1000, True), (wall.now, False), (round(wall.now), False)):
+        report(instances, timestamp)
+        assert bool(instances.get("a").resources) is is_shown
+
+
 def test_an_instance_lives_up_to_its_ttl_and_not_a_tenth_longer(instances, clock):
     """T79"""
     instances.register({**ENGINE, "instance_id": "a"})
@@ -104,12 +112,13 @@ def test_numbers_are_left_out_a_minute_after_they_were_collected(instances, wall
     assert instances.get("a").resources is None
 
 
-def test_the_same_snapshot_sent_again_and_again_grows_old(instances, wall, pass_time):
+@pytest.mark.parametrize("taken", [1_796_000_000_000, "2026-11-30T00:53:20Z"])
+def test_the_same_snapshot_sent_again_and_again_grows_old(instances, wall, pass_time, taken):
     """T70"""
     instances.register({**ENGINE, "instance_id": "a"})
     body = {
         "instance_id": "a",
-        "snapshot": {"timestamp_ms": wall.now * 1000, "devices": {"cpu": {"utilization_pct": 5}}},
+        "snapshot": {"timestamp_ms": taken, "devices": {"cpu": {"utilization_pct": 5}}},
         "metadata": {"report_wall_time_ms": wall.now * 1000},
     }
     for _ in range(15):
@@ -221,6 +230,8 @@ def test_capabilities_are_those_of_the_program_that_registers_now(instances):
         ({}, "host"),
         ({"host": "h"}, "port"),
         ({"host": "", "port": 1}, "host"),
+        ({"host": "..", "port": 1}, "host"),
+        ({"host": "\u200b", "port": 1}, "host"),
         ({"host": "h", "port": 0}, "port"),
         ({"host": "h", "port": True}, "port"),
         ({"host": "h", "port": 70000}, "port"),

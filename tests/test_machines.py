@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import json
 import zlib
 
 import pytest
 
+from tests.answers import strict
 from webapp import heartbeat
-
-
-def strict(text: str) -> object:
-    def refuse(constant: str) -> object:
-        raise AssertionError(f"not strict JSON: {constant}")
-
-    return json.loads(text, parse_constant=refuse)
 
 
 def post(client, body: bytes, **headers: str):

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from tests.test_pages import Page
+from tests.answers import Page
 from webapp.measurement import Engine, Requests
-from webapp.overview.model_order import Order
+from webapp.overview.model_selection import ModelSelection
 from webapp.overview.models import everything, kv_gauge, memory_gauge, model, models
 
 
@@ -31,7 +31,7 @@ def test_a_total_names_the_engines_that_it_leaves_out(registry, beat, clock):
     beat("new", agent="new", engines=(engine("e0", cpu_cores=1.0, requests=Requests(3.0, 1.0)), engine("e1", cpu_cores=None)))
     found = model(registry.nodes(), "m")
     assert found.cores.value == 1.0
-    assert found.cores.note == "1 of 4 engines; 2 on stale nodes, 1 not told"
+    assert found.cores.note == "1 of 4 engines; 2 on stale nodes, 1 not reported"
     assert found.engines.note == "2 of 4 engines; 2 on stale nodes"
     assert found.waiting.value == 3.0
     assert [one.numbers is None for one in found.placed] == [False, False, True, True]
@@ -64,7 +64,7 @@ def test_models_are_ordered_by_what_the_address_names_and_unknown_comes_last(reg
         engines=(engine("e0", "b", cpu_cores=1.0), engine("e1", "A", cpu_cores=3.0), engine("e2", "c")),
     )
     found = models(registry.nodes())
-    names = lambda query: [one.name for one in Order.of(query).apply(found)]  # noqa: E731
+    names = lambda query: [one.name for one in ModelSelection.of(query).apply(found)]  # noqa: E731
     assert names([]) == ["A", "b", "c"]
     assert names([("sort", "cores")]) == ["A", "b", "c"]
     assert names([("sort", "cores"), ("order", "asc")]) == ["b", "A", "c"]
@@ -73,12 +73,12 @@ def test_models_are_ordered_by_what_the_address_names_and_unknown_comes_last(reg
 
 
 def test_an_order_comes_back_from_its_own_arguments():
-    order = Order("x y", "cores", False)
+    order = ModelSelection("x y", "cores", False)
     assert order.arguments == {"q": "x y", "sort": "cores", "order": "asc"}
-    assert Order.of(order.arguments.items()) == order
-    assert Order().arguments == {}
-    assert Order().sorted_by("name").descending
-    assert Order().sorted_by("tokens").descending
+    assert ModelSelection.of(order.arguments.items()) == order
+    assert ModelSelection().arguments == {}
+    assert ModelSelection().sorted_by("name").descending
+    assert ModelSelection().sorted_by("tokens").descending
 
 
 def test_the_models_page_shows_each_with_its_numbers_and_their_sum(client, beat):
@@ -112,7 +112,7 @@ def test_a_model_that_nobody_serves_still_has_a_page_for_its_past(client, beat):
 
 @pytest.mark.parametrize(
     ("engines", "said"),
-    [((), "none reported an engine"), ((Engine(id="x"),), "1 engine whose model is not known")],
+    [((), "but no engine"), ((Engine(id="x"),), "1 engine whose model is unknown")],
 )
 def test_no_model_is_not_an_empty_fleet(client, beat, engines, said):
     assert "No node has reported yet" in client.get("/models").text

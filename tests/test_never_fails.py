@@ -17,9 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.test_machines import strict
-from tests.test_pages import HTMX, ROUTES
-from webapp import exposition
+from tests.answers import ROUTES, strict
+from tests.conftest import HTMX
 from webapp.access import AccessUnusable, TokenFile
 from webapp.app import create_app
 from webapp.config import COMMANDS, settings_of
@@ -87,7 +86,7 @@ SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, He
 def site():
     """A control plane with a store, filled with one node."""
     store = Store(None, commit_every=None)
-    registry = Registry(render=exposition.render, record=store.record)
+    registry = Registry(record=store.record)
     app = create_app(registry, EmbeddedHistory(store), access=Access(key=b"k" * 32))
     app.testing = False
     client = app.test_client()

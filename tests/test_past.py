@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from tests.conftest import GIB
-from tests.test_pages import HTMX, Page
+from tests.answers import Page
+from tests.conftest import GIB, HTMX
 from webapp.app import create_app
 from webapp.fields import printable
+from webapp.formats import iso_time
 from webapp.history import HistoryUnavailable
 from webapp.history.embedded import EmbeddedHistory
-from webapp.history.past import FurtherBack, StoredPast, TooLongAgo, written
+from webapp.history.past import FurtherBack, StoredPast, TooLongAgo, moment_of, written
 from webapp.measurement import Agent, Engine, Gpu, Host
 from webapp.storage.store import Store
-
-
-@pytest.fixture
-def store(wall) -> Iterator[Store]:
-    store = Store(None, clock=wall, commit_every=None)
-    yield store
-    store.close()
 
 
 @pytest.fixture
@@ -128,7 +121,9 @@ def test_a_moment_when_nobody_listened_says_so(registry, measurement, clock, wal
         clock.advance(6)
         store.commit()
     fleet = StoredPast(store, clock=wall).at(wall() - 360)
-    assert fleet.notices() == ["Nobody listened then (the control plane was stopped): the nodes stand as they were heard last."]
+    assert fleet.notices() == [
+        "Nobody was listening then (the control plane was stopped): the nodes are shown as they were last heard."
+    ]
     assert StoredPast(store, clock=wall).at(wall() - 60).notices() == []
     assert fleet.node("cpu-07").state == "stale"
     store.close()
@@ -189,10 +184,8 @@ def test_the_charts_of_a_past_page_end_at_the_moment(client, hour):
     at = hour + 1800
     answer = client.get(f"/fragments/charts/cpu-07?at={written(at)}", headers=HTMX)
     figures = re.findall(r'"range": \["([^"]+)", "([^"]+)"\], "tickformat"', answer.text)
-    from webapp.charts.drawing import moment
-
     assert figures
-    assert all(end == moment(at // 15 * 15) for _, end in figures)
+    assert all(end == iso_time(at // 15 * 15) for _, end in figures)
 
 
 @pytest.mark.parametrize(
@@ -215,8 +208,6 @@ def test_a_moment_that_cannot_be_shown_is_refused_in_a_sentence(client, hour, pa
 
 
 def test_a_plus_in_a_typed_address_is_meant_as_one(client, hour):
-    from webapp.history.past import moment_of
-
     assert moment_of("2026-11-29T21:00 01:00", 1.8e9) == moment_of("2026-11-29T20:00Z", 1.8e9)
 
 

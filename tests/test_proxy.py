@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
-from tests.browser import Watched, chromium, refresh
+from tests.browser import Watched, refresh
 from tests.programs import AGENT, control_plane, eventually, fetch, running
 from tests.prometheus.promlab import free_port
 
@@ -78,12 +78,6 @@ def mounted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             with running(agent, folder / "agent.log"):
                 eventually(lambda: 'cpu_utilization_percent{node="behind"}' in fetch(origin + PREFIX + "/metrics"), "a heartbeat")
                 yield origin + PREFIX
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 class Stay(urllib.request.HTTPRedirectHandler):

@@ -118,6 +118,30 @@ def test_two_agents_under_one_name_are_a_shown_conflict_not_alternating_numbers(
     assert registry.node("gpu01").conflict is None
 
 
+def test_two_copies_of_one_disk_are_a_shown_conflict_too(registry, clock, beat):
+    """T77: the same name and the same identity; the machine that was heard last keeps the name"""
+    beat("gpu01", boot="a", sequence=50, source="192.0.2.1", load={"cpu_percent": 5.0})
+    beat("gpu01", boot="b", sequence=1, source="192.0.2.2", load={"cpu_percent": 95.0})
+    assert beat("gpu01", boot="a", sequence=51, source="192.0.2.1") == "replayed"
+    for number in (2, 3):
+        clock.advance(10)
+        beat("gpu01", boot="b", sequence=number, source="192.0.2.2", load={"cpu_percent": 95.0})
+        with pytest.raises(HeartbeatConflict, match="the same identity"):
+            beat("gpu01", boot="a", sequence=50 + number, source="192.0.2.1")
+        node = registry.node("gpu01")
+        assert node.measurement.load.cpu_percent == 95.0
+        assert node.conflict.source == "192.0.2.1"
+
+
+def test_messages_of_an_ended_run_that_come_late_in_a_heap_are_no_conflict(registry, clock, beat):
+    beat("n1", boot="one", sequence=50)
+    beat("n1", boot="two", sequence=1)
+    for number in range(51, 80):
+        assert beat("n1", boot="one", sequence=number) == "replayed"
+        clock.advance(0.05)
+    assert registry.node("n1").conflict is None
+
+
 def test_a_reinstalled_agent_takes_its_name_over_once_the_old_one_is_silent(registry, clock, beat):
     beat("n1", agent="old")
     with pytest.raises(HeartbeatConflict):

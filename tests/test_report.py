@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import plotly.graph_objects as go
 import pytest
 
-from tests.test_pages import HOSTILE, Page
+from tests.answers import HOSTILE, Page
 from webapp.app import create_app
 from webapp.charts.figure import figure
-from webapp.history import HistoryUnavailable, recent
+from webapp.history import HistoryUnavailable
 from webapp.history.embedded import EmbeddedHistory
+from webapp.history.ranges import recent
 from webapp.measurement import Engine, Host
 from webapp.metrics import CHARTS
-from webapp.storage.store import Store
 from webapp.views import blocks
-
-
-@pytest.fixture
-def store(wall) -> Iterator[Store]:
-    store = Store(None, clock=wall, commit_every=None)
-    yield store
-    store.close()
 
 
 @pytest.fixture

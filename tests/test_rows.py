@@ -131,6 +131,67 @@ def test_what_is_shared_ends_with_its_time_and_belongs_to_its_key(clock):
     assert shared.get("a", make).plain == b"1"  # forgotten: there was room for two
 
 
+def _renewed_elsewhere(shared: Shared[str, None], clock, meanwhile) -> str:
+    """Does `meanwhile` while another thread makes anew what was shared as "old"; what that thread got."""
+    shared.get("key", lambda nothing: Made("old", 1.0, None))
+    clock.advance(1.5)
+    begun, may_end = threading.Event(), threading.Event()
+
+    def make(nothing):
+        begun.set()
+        assert may_end.wait(30)
+        return Made("new", 1.0, None)
+
+    found: list[str] = []
+    other = threading.Thread(target=lambda: found.append(shared.get("key", make)))
+    other.start()
+    assert begun.wait(30)
+    try:
+        meanwhile()
+    finally:
+        may_end.set()
+        other.join()
+    return found[0]
+
+
+def test_who_asks_while_it_is_made_anew_gets_the_one_before(clock):
+    shared: Shared[str, None] = Shared(clock=clock)
+
+    def meanwhile():
+        assert shared.get("key", lambda nothing: pytest.fail("it is being made")) == "old"
+
+    assert _renewed_elsewhere(shared, clock, meanwhile) == "new"
+    assert shared.get("key", lambda nothing: pytest.fail("it was made")) == "new"
+
+
+def test_who_has_one_before_does_not_wait_for_its_turn(clock):
+    shared: Shared[str, None] = Shared(clock=clock)
+    other: Shared[str, None] = Shared(clock=clock)
+    other.get("other", lambda nothing: Made("old", 2.0, None))
+    clock.advance(1.0)
+
+    def meanwhile():
+        clock.advance(0.4)
+        assert other.get("other", lambda nothing: Made("new", 1.0, None)) == "old"
+
+    assert _renewed_elsewhere(shared, clock, meanwhile) == "new"
+    assert other.get("other", lambda nothing: Made("new", 1.0, None)) == "new"
+
+
+def test_nobody_gets_one_that_is_older_than_twice_its_time(clock):
+    shared: Shared[str, None] = Shared(clock=clock)
+    got: list[str] = []
+    waiting = threading.Thread(target=lambda: got.append(shared.get("key", lambda nothing: pytest.fail("it is being made"))))
+
+    def meanwhile():
+        clock.advance(0.6)
+        waiting.start()
+
+    assert _renewed_elsewhere(shared, clock, meanwhile) == "new"
+    waiting.join()
+    assert got == ["new"]
+
+
 def test_a_refresh_leaves_no_cycles_that_hold_the_fleet(client, beat):
     """Else its memory is given back only when all measurements are looked through for garbage."""
     beat()
@@ -245,3 +306,24 @@ def test_a_table_without_ages_has_none_beside_its_rows(client, beat, clock):
         shown = client.get("/fragments/cluster?columns=state,cpu", headers=HTMX).text
         assert re.search(r"</tr>\s*</tbody>", shown)
         assert "3 s" not in shown
+
+
+def test_a_cell_of_the_map_is_one_element_that_names_its_node(client, beat, clock):
+    beat('old "node"', agent="agent-old")
+    clock.advance(70)
+    beat("cpu-07")
+    cells = re.findall(r"<a [^>]*data-st[^>]*>[^<]*</a>", client.get("/fragments/cluster?view=map", headers=HTMX).text)
+    assert cells == [
+        '<a href="/nodes/cpu-07" data-step="2" title="cpu-07: CPU 43 %">cpu-07</a>',
+        (
+            '<a href="/nodes/old%20%22node%22" data-state="stale" title="old &#34;node&#34;: not heard for 70 s; '
+            'numbers left out">old &#34;node&#34;</a>'
+        ),
+    ]
+
+
+def test_cells_of_a_large_map_tell_their_names_in_their_titles(client, beat):
+    for number in range(151):
+        beat(f"cpu-{number:03}", agent=f"agent-{number}")
+    page = client.get("/fragments/cluster?view=map", headers=HTMX).text
+    assert '<a href="/nodes/cpu-150" data-step="2" title="cpu-150: CPU 43 %"></a>' in page

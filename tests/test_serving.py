@@ -6,18 +6,16 @@ import http.client
 import os
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from tests.programs import eventually
+from tests.sockets import certificate, connect, get, port
 from webapp.server.http_messages import RequestReader
 from webapp.server.serving import CannotListen, Limits, Server, Tls
 
@@ -46,27 +44,6 @@ def serving(limits: Limits = Limits(), tls: Tls | None = None) -> Iterator[tuple
         server.stop()
         thread.join(15)
         assert not thread.is_alive()
-
-
-def port(server: Server) -> int:
-    return urlsplit(server.url).port or 0
-
-
-def connect(server: Server) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port(server)), timeout=10)
-
-
-def get(server: Server, path: str = "/", context: ssl.SSLContext | None = None, body: bytes | None = None) -> tuple[int, bytes]:
-    if context:
-        client: http.client.HTTPConnection = http.client.HTTPSConnection("127.0.0.1", port(server), timeout=10, context=context)
-    else:
-        client = http.client.HTTPConnection("127.0.0.1", port(server), timeout=10)
-    try:
-        client.request("POST" if body is not None else "GET", path, body=body)
-        answer = client.getresponse()
-        return answer.status, answer.read()
-    finally:
-        client.close()
 
 
 @pytest.mark.parametrize(
@@ -227,14 +204,6 @@ def test_told_to_stop_it_answers_what_was_asked_and_takes_nothing_new():
 
 
 # TLS
-
-
-def certificate(folder: Path, name: str = "127.0.0.1") -> Tls:
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    command += ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command += ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-    subprocess.run(command, check=True, capture_output=True)
-    return Tls(folder / "cert.pem", folder / "key.pem")
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ def test_a_total_says_which_nodes_it_is_of(registry, clock, beat):
     beat("told", agent="t", load={"cpu_percent": 50.0, "cpus": 10})
     summary = summarise(registry.nodes())
     assert (summary.cores_used.value, summary.cores.value) == (5.0, 10)
-    assert summary.cores_used.note == "1 of 5 nodes; 1 stale, 1 gone, 1 not known, 1 with old numbers"
+    assert summary.cores_used.note == "1 of 5 nodes; 1 stale, 1 gone, 1 not reported, 1 with old numbers"
     assert summary.memory_used.note == "2 of 5 nodes; 1 stale, 1 gone, 1 with old numbers"
 
 

@@ -37,20 +37,22 @@ def is_address(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether it means the machine that says so.
+    """Whether it means the machine itself: a loopback address, or a name that stands for one (RFC 6761, section 6.3).
 
-    >>> [is_loopback(host) for host in ("127.0.0.1", "127.8.8.8", "[::1]", "localhost", "10.0.0.7", "0.0.0.0")]
-    [True, True, True, True, False, False]
+    >>> [is_loopback(host) for host in ("127.0.0.1", "127.8.8.8", "[::1]", "::ffff:127.0.0.1", "localhost", "a.localhost")]
+    [True, True, True, True, True, True]
+    >>> [is_loopback(host) for host in ("10.0.0.7", "0.0.0.0", "localhost.example", "")]
+    [False, False, False, False]
     """
     name = plain(host)
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
-        return name == "localhost"
+        return name == "localhost" or name.endswith(".localhost")
 
 
 def is_own(host: str) -> bool:
-    """Whether it tells others nothing about where it is: loopback, every address, or nothing at all."""
+    """Whether it says nothing to others about where it is: loopback, every address, or nothing at all."""
     return plain(host) in ("", "0.0.0.0", "::") or is_loopback(host)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from webapp.history import RANGES
+from webapp.history.ranges import RANGES
 
 #: Entries of a list that one answer holds.
 USUAL_LIMIT = 100
@@ -43,41 +43,41 @@ class Route:
     fields: tuple[str, ...] = ()
 
 
-_AT = Parameter("at", "a past moment, such as `2026-11-30T03:00Z`; then all is as it was then", "now")
+_AT = Parameter("at", "a past moment, such as `2026-11-30T03:00Z`; the answer is as of then", "now")
 _FORMAT = Parameter("format", "`json`, or `csv` for all entries as one table", "`json`")
 _PAGED = (
-    Parameter("limit", f"entries of one answer, at most {LARGEST_LIMIT:,}", str(USUAL_LIMIT)),
-    Parameter("offset", "entries to leave out before them", "0"),
+    Parameter("limit", f"entries per answer, at most {LARGEST_LIMIT:,}", str(USUAL_LIMIT)),
+    Parameter("offset", "entries to skip before them", "0"),
 )
-_PAGES = "`count` is the number of all entries; `next` is the address of those that follow, absent on the last page."
+_PAGES = "`count` is the total number of entries; `next` is the address of the next page, absent on the last."
 
 ROUTES: tuple[Route, ...] = (
     Route(
         "nodes",
         "/api/v1/nodes",
-        "The nodes, as the cluster page selects and orders them.",
+        "The nodes, selected and ordered as on the cluster page.",
         (
-            Parameter("q", "words that must occur in the name, a label, a model or an engine"),
+            Parameter("q", "words that must each occur in the name, a label, a model or an engine"),
             Parameter("state", "`fresh`, `late`, `stale` or `gone`; may be given more than once"),
-            Parameter("model", "name of a model that must be served"),
-            Parameter("label", "`name=value`; may be given more than once, and then all must hold"),
+            Parameter("model", "name of a model that the node must serve"),
+            Parameter("label", "`name=value`; may be given more than once; a node must have them all"),
             Parameter("sort", "`name`, `state`, `age`, `cpu`, `memory`, `load`, `disk`, `engines` or `queue`", "`name`"),
             Parameter("order", "`asc` or `desc`"),
             *_PAGED,
             _FORMAT,
             _AT,
         ),
-        f"`nodes`: a list of nodes. {_PAGES} `totals` are of the whole fleet, whatever is selected.",
+        f"`nodes`: a list of nodes. {_PAGES} `totals` are for the whole fleet, whatever is selected.",
         ("node",),
     ),
     Route(
         "node",
         "/api/v1/nodes/<name:name>",
-        "One node with all that it reported last.",
+        "One node with everything that it last reported.",
         (_AT,),
         "The node's fields; `labels`; `engines`, a list; `rejected`, the fields of its last heartbeat that could not be used. "
         "`host`, `load`, `limits`, `disks`, `networks`, `gpus` and `pressure` are as in its heartbeat. "
-        "Where its numbers are too old, they and the engines' are absent.",
+        "If its numbers are too old, they and those of its engines are absent.",
         ("node", "engine"),
     ),
     Route(
@@ -97,9 +97,9 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "models",
         "/api/v1/models",
-        "The models with what they take of the fleet.",
+        "The models, with the resources that each uses.",
         (
-            Parameter("q", "words that must occur in the name"),
+            Parameter("q", "words that must each occur in the name"),
             Parameter(
                 "sort",
                 "`name`, `engines`, `nodes`, `cores`, `memory`, `waiting`, `running`, `kv` or `tokens`",
@@ -110,7 +110,7 @@ ROUTES: tuple[Route, ...] = (
             _FORMAT,
             _AT,
         ),
-        f"`models`: a list of models, each with `totals`. {_PAGES} `totals` are of all engines of the fleet.",
+        f"`models`: a list of models, each with `totals`. {_PAGES} `totals` are for all engines of the fleet.",
         ("model",),
     ),
     Route(
@@ -122,7 +122,7 @@ ROUTES: tuple[Route, ...] = (
             Parameter("model", "name of a model; this or `node` is needed"),
             Parameter("chart", "key of a chart, such as `cpu` or `engine_cpu`; this or `metric` is needed"),
             Parameter("metric", "name of a metric, such as `llmgw_node_cpu_utilization_percent`; see [metrics.md](metrics.md)"),
-            Parameter("by", "for a model's chart: `node` for a line a node", "one sum"),
+            Parameter("by", "for a model's chart: `node` for one line per node", "one line, summed"),
             *_PAGED,
             Parameter(
                 "range", ", ".join(f"`{name}`" for name in RANGES) + " or a length such as `3h`, up to now or to `at`", "`1h`"
@@ -132,9 +132,10 @@ ROUTES: tuple[Route, ...] = (
         ),
         "`times`, with `start`, `end` and `step_seconds`. For a chart its `unit` and its `lines` as they are drawn, each with "
         "`name`, `role` (`line`, `others`, `rest` or `limit`) and `values`; for a metric its `series`, each with `metric`, "
-        "`unit`, `labels` and `values`, in pages like a list. There is one value a time, null where nothing was measured. "
-        "`as_of` is when this was true, `warnings` say why it may be incomplete, `unheard` are spans in which nobody listened. "
-        "503 `history_unavailable` where the history does not answer.",
+        "`unit`, `labels` and `values`, paged like a list. There is one value per time, null where nothing was measured. "
+        "`as_of` is when the data was current, `warnings` say why it may be incomplete, `unheard` are spans in which nobody was "
+        "listening. "
+        "503 `history_unavailable` if the history does not answer.",
     ),
 )
 

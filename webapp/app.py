@@ -25,7 +25,7 @@ from webapp.history.past import Past
 from webapp.metrics import Labels
 from webapp.overview import gauges, models, placement
 from webapp.overview.events import Events
-from webapp.overview.selection import Selection, models_of
+from webapp.overview.selection import models_of
 from webapp.overview.summary import by_model, load_per_core, waiting
 from webapp.overview.trends import Trends
 from webapp.prometheus.alerts import Alert
@@ -40,6 +40,7 @@ from webapp.views import (
     fragments,
     framing,
     guard,
+    instance_api,
     instance_pages,
     login,
     machines,
@@ -49,7 +50,6 @@ from webapp.views import (
     security,
     timing,
 )
-from webapp.views import instances as instance_api
 from webapp.views import placement as placement_views
 from webapp.views.callers import Access
 from webapp.views.forwarding import Forwarding
@@ -102,8 +102,8 @@ def create_app(
     timing.measure(app, telemetry)
     guard.guard(app, access, telemetry.refused)
     instances = Instances() if instances is None else instances
-    own = WithInstances(registry, instances, socket.gethostname(), exposition.Lines)
-    now = own if fleet is None else WithInstances(fleet, instances, socket.gethostname(), exposition.Lines)
+    own = WithInstances(registry, instances, socket.gethostname())
+    now = own if fleet is None else WithInstances(fleet, instances, socket.gethostname())
     shown = AsOf(now, past, wall)
 
     def rank(wanted: placement.Wanted) -> list[placement.Candidate]:
@@ -129,7 +129,7 @@ def create_app(
             registry,
             heartbeats,
             notices,
-            exposed=own.exposed,
+            exposed=own.nodes,
             more=_instance_metrics(instances, own),
             health_of_others=lambda: {"ttl_s": instances.ttl_s},
             telemetry=telemetry,
@@ -199,7 +199,6 @@ def _teach_templates(app: Flask, demo: bool, colour_index: Callable[[str], int])
         waiting=waiting,
         version=__version__,
         demo=demo,
-        Selection=Selection,
         now=time.time,
         dark_colours=on_dark(),
     )

@@ -131,7 +131,7 @@ def _embed_link(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
 
 
 def _answer(plane: ControlPlane, settings: SimpleNamespace, ready: Callable[[str], None]) -> int:
-    """Answer requests until SIGINT or SIGTERM; `ready` is told the address once it is bound."""
+    """Answer requests until SIGINT or SIGTERM; `ready` is called with the address once it is bound."""
     host, port = settings.listen[0] or "0.0.0.0", settings.listen[1]
     limits = Limits(
         threads=max(1, settings.threads),
@@ -148,10 +148,10 @@ def _answer(plane: ControlPlane, settings: SimpleNamespace, ready: Callable[[str
 
 
 def _tune() -> None:
-    """Let heartbeats wait neither for pages nor for the collector of garbage (docs/decisions/0001)."""
-    # The loop gives the interpreter up at each read and write; a thread that renders keeps it for this long then.
+    """Keep heartbeats from waiting for pages or for garbage collection; see docs/decisions/0009."""
+    # The event loop releases the GIL at each read and write; a rendering thread then holds it for this long (default: 5 ms).
     sys.setswitchinterval(1e-4)
-    # Measurements come and go by the thousand and hold no cycles: looking through all of them takes half a second.
+    # Measurements come and go by the thousand and hold no reference cycles: a full collection would take half a second.
     gc.set_threshold(2_000, 10, 1_000)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
@@ -10,14 +11,14 @@ from types import SimpleNamespace
 
 from flask import Flask
 
-from webapp import exposition, heartbeat
+from webapp import heartbeat
 from webapp.app import create_app
 from webapp.charts.colours import Colours
 from webapp.fleet.instances import Instances
 from webapp.fleet.joined import NO_AGENT, Recorder, WithInstances
 from webapp.fleet.listening import TICK_SECONDS, Listening
 from webapp.fleet.notes import Notes
-from webapp.fleet.registry import Registry, boottime
+from webapp.fleet.registry import Registry
 from webapp.history import History
 from webapp.history.embedded import EmbeddedHistory
 from webapp.history.past import FurtherBack, Past, StoredPast
@@ -35,10 +36,13 @@ from webapp.storage.store import Store
 from webapp.telemetry import Gauge, Telemetry
 from webapp.views import rules
 
+log = logging.getLogger(__name__)
+
 #: Seconds between two looks for what fell silent, is to be kept or is to be forgotten.
 HOUSEKEEPING_SECONDS = 5.0
 
-#: Seconds between two looks at a fleet that Prometheus tells: who opens a page after an hour must not see an hour of silence.
+#: Seconds between two readings of the fleet from Prometheus while nobody looks, so that a page opened after an hour
+#: doesn't show an hour of silence.
 WATCHING_SECONDS = 15.0
 
 
@@ -56,9 +60,8 @@ class ControlPlane:
         self.store = Store(settings.data_dir and settings.data_dir / "history.sqlite", keep_seconds=settings.keep_hours * 3600)
         self._embedded = EmbeddedHistory(self.store)
         self._trends, self._events, self._idle = Trends(), Events(time.time), RecentIdle()
-        self._listening = Listening(boottime)
+        self._listening = Listening()
         self.registry = Registry(
-            render=exposition.Lines,
             record=self._heard,
             drop=self._forget,
             listening=self._listening,
@@ -68,7 +71,7 @@ class ControlPlane:
         )
         without_agent = self._restore()
         self._instances = Instances(settings.instance_ttl_s)
-        self._fleet = WithInstances(self.registry, self._instances, socket.gethostname(), exposition.Lines)
+        self._fleet = WithInstances(self.registry, self._instances, socket.gethostname())
         self._recorder = Recorder(self._fleet, self._heard, self._forget, without_agent)
         self.telemetry = _telemetry(self.store)
         if connection is not None:
@@ -148,7 +151,7 @@ class ControlPlane:
         )
 
     def _past(self, connection: Connection | None, from_prometheus: bool) -> Past:
-        """Who tells how the fleet was: the store what was heard here, a Prometheus what lies before that, or all of it."""
+        """Where past fleets come from: the store for what was heard here, a Prometheus for what was before, or for all of it."""
         own = StoredPast(self.store)
         if connection is None:
             return own
@@ -180,13 +183,19 @@ class ControlPlane:
 
     def _run(self) -> None:
         names = [node.name for node in self.registry.nodes()]
-        self._trends.fill(self._embedded, names, time.time(), self._closing.is_set)
+        try:
+            self._trends.fill(self._embedded, names, time.time(), self._closing.is_set)
+        except Exception:
+            log.exception("sparklines start empty")
         looked = time.monotonic()
         while not self._closing.wait(TICK_SECONDS):
             self._listening.tick()
             if time.monotonic() - looked >= HOUSEKEEPING_SECONDS:
                 looked = time.monotonic()
-                self._keep_house()
+                try:
+                    self._keep_house()
+                except Exception:  # without this thread no silence would be told from a time in which nobody listened
+                    log.exception("housekeeping failed; it is tried again")
 
     def _watch(self, fleet: PrometheusFleet, hour: AskedTrends) -> None:
         while True:

@@ -38,8 +38,8 @@ class _Model:
     cores: float
     weights_gib: float
     mapped: float
-    #: Requests a second that keep it busy; 0 for one that does not tell its queue.
-    tells_queue: bool = True
+    #: Whether its metrics report requests and tokens.
+    reports_requests: bool = True
 
 
 MODELS = (
@@ -47,7 +47,7 @@ MODELS = (
     _Model("qwen3-32b", "llama.cpp", 8080, 22, 20, 0.92),
     _Model("gpt-oss-20b", "llama.cpp", 8081, 14, 12, 0.95),
     _Model("mistral-small-24b", "sglang", 30000, 18, 26, 0.05),
-    _Model("gemma-3-12b", "ollama", 11434, 9, 8, 0.9, tells_queue=False),
+    _Model("gemma-3-12b", "ollama", 11434, 9, 8, 0.9, reports_requests=False),
     _Model("bge-m3", "tei", 3000, 3, 2.3, 0.4),
 )
 
@@ -205,7 +205,7 @@ def node(number: int, moment: float, sequence: int = 1) -> Measurement:
 
 def _engine(model: _Model, number: int, index: int, moment: float) -> Engine:
     busy = _wave(number * 31 + index, moment)
-    waiting = max(0.0, round((busy - 0.55) * 34)) if model.tells_queue else None
+    waiting = max(0.0, round((busy - 0.55) * 34)) if model.reports_requests else None
     memory = int(model.weights_gib * GIB + 3 * GIB * busy)
     files = int(model.weights_gib * GIB * model.mapped)
     cores = round(model.cores * (0.04 + 0.9 * busy), 3)
@@ -224,9 +224,9 @@ def _engine(model: _Model, number: int, index: int, moment: float) -> Engine:
         memory_shared_bytes=GIB // 8,
         processes=4 if model.kind in ("vllm", "sglang") else 1,
         started_s_ago=(moment % (9 * 86400)) + 600,
-        requests=Requests(waiting, float(round(16 * busy)) if model.tells_queue else None),
+        requests=Requests(waiting, float(round(16 * busy)) if model.reports_requests else None),
         kv_cache_usage_ratio=round(0.1 + 0.8 * busy, 3) if model.kind in ("vllm", "sglang") else None,
-        generation_tokens_per_second=round(busy * 1800 / model.weights_gib, 1) if model.tells_queue else None,
+        generation_tokens_per_second=round(busy * 1800 / model.weights_gib, 1) if model.reports_requests else None,
         membership="group",
         members=(Process(pid, 86400.0, model.kind[:15], "S", 100_000, 100_000 + int(cores * 1000), cores, memory),),
     )

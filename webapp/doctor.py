@@ -28,7 +28,7 @@ def examine(settings: SimpleNamespace) -> Iterator[Finding]:
             yield from look(settings)
         except Exception as error:  # a look that fails is a finding, and the next one still helps
             yield Finding(
-                "unsure", f"{look.__name__}: could not be looked at: {error!r}", "Report this as a fault of Enginehouse."
+                "unsure", f"{look.__name__}: could not be checked: {error!r}", "Please report this as a bug in Enginehouse."
             )
 
 
@@ -59,10 +59,10 @@ def node(settings: SimpleNamespace) -> Iterator[Finding]:
     elif os.geteuid() != 0:
         yield Finding(
             "unsure",
-            "not run as root: PSS and environments of other users' engines are unknown",
-            "Run the agent as the service that --install makes.",
+            "not run as root: PSS and environment variables of other users' engines are unknown",
+            "Run the agent as the service that --install sets up.",
         )
-    yield Finding("ok", f"node {socket.gethostname()}: {settings.proc} can be read, {len(others)} processes are seen")
+    yield Finding("ok", f"node {socket.gethostname()}: {settings.proc} can be read, {len(others)} processes are visible")
 
 
 def agent(settings: SimpleNamespace) -> Iterator[Finding]:
@@ -103,13 +103,17 @@ def _token(path: Path) -> Iterator[Finding]:
         )
         return
     if not text or not text.isprintable() or " " in text:
-        yield Finding("wrong", f"{path}: holds no single token", "Write the agent's token into it, alone and on one line.")
+        yield Finding(
+            "wrong", f"{path}: does not hold exactly one token", "Write the agent's token into it, alone and on one line."
+        )
 
 
 def data_directory(settings: SimpleNamespace) -> Iterator[Finding]:
     folder: Path = settings.data_dir
     if not folder.exists():
-        yield Finding("unsure", f"{folder} does not exist", "Nothing was kept here yet; a control plane or an agent makes it.")
+        yield Finding(
+            "unsure", f"{folder} does not exist", "Nothing has been stored here yet; a control plane or an agent creates it."
+        )
         return
     if not os.access(folder, os.W_OK):
         yield Finding(
@@ -120,16 +124,14 @@ def data_directory(settings: SimpleNamespace) -> Iterator[Finding]:
         return
     free = shutil.disk_usage(folder).free
     if free < LEAST_FREE_BYTES:
-        yield Finding(
-            "wrong", f"{folder}: {free // 2**20} MiB are left", "Make room: samples that cannot be written are left out."
-        )
+        yield Finding("wrong", f"{folder}: {free // 2**20} MiB are left", "Make room: samples that cannot be written are lost.")
         return
     aside = sorted(path.name for path in folder.iterdir() if ".corrupt" in path.name)
     if aside:
         yield Finding(
             "unsure",
             f"{folder}: {aside[-1]} was damaged and set aside",
-            "Remove it once nobody needs it; a backup can take the place of the new file.",
+            "Remove it when it is no longer needed, or put a backup in the place of the new file.",
         )
     yield Finding("ok", f"{folder} can be written, {free // 2**30} GiB are left")
 
@@ -149,7 +151,7 @@ def _control_plane(url: str, settings: SimpleNamespace) -> Iterator[Finding]:
     if answer.status != 200 or not health or "version" not in health:
         yield Finding(
             "wrong",
-            f"{shown} answers {answer.status} with {answer.kind or 'no type'}: it is no control plane",
+            f"{shown} answers {answer.status} with {answer.kind or 'no type'}: this is not a control plane",
             "Give the control plane's address with its sub-path; a proxy in front must not ask programs to sign in.",
         )
         return
@@ -158,7 +160,7 @@ def _control_plane(url: str, settings: SimpleNamespace) -> Iterator[Finding]:
         yield Finding(
             "unsure",
             f"this program is version {__version__}, {shown} is {health['version']}",
-            "Upgrade the older one when it suits; both directions work.",
+            "Upgrade the older one when convenient; they understand each other.",
         )
     for problem in health.get("problems", []):
         yield Finding("wrong", f"{shown} says: {problem}", "See docs/operations.md for this message.")
@@ -174,11 +176,11 @@ def _clock(url: str, answer: Answer) -> Iterator[Finding]:
     if abs(apart) > CLOCK_SECONDS:
         yield Finding(
             "unsure",
-            f"the clock here and the one of {shown} are {abs(apart):.0f} s apart",
-            "Run chrony or systemd-timesyncd on both: nothing is decided by it, but the times that are shown are off.",
+            f"this machine's clock and that of {shown} are {abs(apart):.0f} s apart",
+            "Run chrony or systemd-timesyncd on both: nothing depends on it, but the times that are shown are wrong.",
         )
     else:
-        yield Finding("ok", f"the clocks here and of {shown} agree")
+        yield Finding("ok", f"this machine's clock and that of {shown} agree")
 
 
 def _reporting(url: str, settings: SimpleNamespace) -> Iterator[Finding]:
@@ -221,11 +223,11 @@ def prometheus(settings: SimpleNamespace) -> Iterator[Finding]:
     if answer.status != 200 or not found or found.get("status") != "success":
         yield Finding(
             "wrong",
-            f"{shown} answers {answer.status}: it is no Prometheus",
+            f"{shown} answers {answer.status}: this is not Prometheus",
             "Give its address with its sub-path, but without /api/v1.",
         )
     elif not (found.get("data") or {}).get("result"):
-        yield Finding("wrong", f"{shown} knows no series llmgw_node_up", "Let it scrape the control plane's /metrics.")
+        yield Finding("wrong", f"{shown} has no series llmgw_node_up", "Let it scrape the control plane's /metrics.")
     else:
         yield Finding("ok", f"{shown} has our series")
 

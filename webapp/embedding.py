@@ -42,9 +42,9 @@ class EmbedLinks:
         try:
             path, until = self._serializer.loads(token)
         except (BadData, ValueError, TypeError) as error:
-            raise LinkRefused("This link was not made here, or it was damaged on its way.") from error
+            raise LinkRefused("This link was not made here, or was damaged on the way.") from error
         if self._wall() > until:
-            raise LinkRefused(f"This link ended on {time.strftime('%Y-%m-%d %H:%M', time.gmtime(until))} UTC.")
+            raise LinkRefused(f"This link expired on {time.strftime('%Y-%m-%d %H:%M', time.gmtime(until))} UTC.")
         return str(path)
 
 

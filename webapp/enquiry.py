@@ -74,12 +74,12 @@ def _understood(answer: Any, asked_at: float) -> Answer:
 
 def _unreachable(place: str, error: Exception) -> Finding:
     remedies: tuple[tuple[type[Exception], str, str], ...] = (
-        (socket.gaierror, "its name is not known", "Check the name, and this machine's DNS."),
+        (socket.gaierror, "its name cannot be resolved", "Check the name, and this machine's DNS."),
         (ssl.SSLCertVerificationError, "its certificate is not trusted", "Give the authority that signed it as --ca-file."),
-        (ssl.SSLError, "it speaks no TLS there", "Check the port, and https or http."),
+        (ssl.SSLError, "it does not speak TLS on this port", "Check the port, and https or http."),
         (
             ConnectionRefusedError,
-            "nobody listens there",
+            "nothing is listening there",
             "Start the control plane: enginehouse serve --listen ADDRESS:PORT, on an address that this machine reaches.",
         ),
         (
@@ -91,7 +91,9 @@ def _unreachable(place: str, error: Exception) -> Finding:
     for kind, what, remedy in remedies:
         if isinstance(error, kind):
             return Finding("wrong", f"{place}: {what}", remedy)
-    return Finding("wrong", f"{place}: {getattr(error, 'strerror', None) or error}", "Check the address and the way there.")
+    return Finding(
+        "wrong", f"{place}: {getattr(error, 'strerror', None) or error}", "Check the address and the network on the way."
+    )
 
 
 def parsed(body: bytes) -> dict[str, Any] | None:

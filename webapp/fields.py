@@ -11,15 +11,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, NamedTuple
 
 #: The largest whole number below 2**63 that a double holds; a larger count is a misread.
 LARGEST_WHOLE = 2**63 - 1024
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(NamedTuple):
     """A number: its unit, where it is read, and the bounds outside which it is a misread."""
 
     unit: str
@@ -29,38 +28,33 @@ class Quantity:
     whole: bool
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """A text of at most `longest` characters. Whoever wrote it is not trusted."""
 
     source: str
     longest: int
 
 
-@dataclass(frozen=True)
-class Flag:
+class Flag(NamedTuple):
     """True or False."""
 
     source: str
 
 
-@dataclass(frozen=True)
-class Texts:
+class Texts(NamedTuple):
     """A small table of texts by name."""
 
     source: str
     most: int = 64
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """One object of its own."""
 
     of: type
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(NamedTuple):
     """A list of objects, told apart by their `key` fields; one without its key is dropped."""
 
     of: type
@@ -103,6 +97,21 @@ class Rejection(NamedTuple):
     reason: str
 
 
+class Rejections(list[Rejection]):
+    """The fields of one message that were left out: beyond the first hundred they are only counted."""
+
+    more = 0
+
+    def append(self, rejection: Rejection) -> None:
+        if len(self) < 100:
+            super().append(rejection)
+        else:
+            self.more += 1
+
+    def told(self) -> tuple[Rejection, ...]:
+        return (*self, Rejection("more", f"{self.more} more fields were left out")) if self.more else tuple(self)
+
+
 class _Unusable(ValueError):
     """One value can't be used."""
 
@@ -120,15 +129,6 @@ def printable(value: str) -> str:
     except UnicodeEncodeError:
         return "".join("�" if "\ud800" <= character <= "\udfff" else character for character in value)
     return value
-
-
-def shows_nothing(name: str) -> bool:
-    """Whether a name has nothing in it that a page could show.
-
-    >>> shows_nothing(" \\u200b"), shows_nothing("cpu 07")
-    (True, False)
-    """
-    return not any(character.isprintable() and character != " " for character in name)
 
 
 _Reader = Callable[[Any, str, "list[Rejection]"], Any]
@@ -217,15 +217,14 @@ def _texts_reader(kind: Texts) -> _Reader:
         if not isinstance(value, dict):
             raise _Unusable(f"expected an object of texts, got {shown(value)}")
         found: dict[str, str] = {}
-        for name, item in value.items():
+        for index, (name, item) in enumerate(value.items()):
+            if index == kind.most:
+                rejected.append(Rejection(path, f"{len(value)} entries; the first {kind.most} are kept"))
+                break
             try:
-                if len(found) == kind.most:
-                    raise _Unusable(f"more than {kind.most} entries; the rest are left out")
                 found[read_text(name, path, rejected)] = read_text(item, path, rejected)
             except _Unusable as error:
                 rejected.append(Rejection(f"{path}.{printable(name)[:64]}", str(error)))
-                if len(found) == kind.most:
-                    break
         return found
 
     return texts

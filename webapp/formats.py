@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -116,6 +117,17 @@ def moment(unix_seconds: float) -> str:
     return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def iso_time(unix_seconds: float) -> str:
+    """As programs read it (ISO 8601, UTC); with milliseconds where they are not zero.
+
+    >>> iso_time(1_800_000_000), iso_time(1_800_000_000.25)
+    ('2027-01-15T08:00:00Z', '2027-01-15T08:00:00.250Z')
+    """
+    is_whole = unix_seconds == int(unix_seconds)
+    at = datetime.fromtimestamp(unix_seconds, UTC)
+    return at.isoformat(timespec="seconds" if is_whole else "milliseconds").replace("+00:00", "Z")
+
+
 def clock_offset(seconds: float) -> str:
     """How a node's clock stands to ours.
 
@@ -135,6 +147,7 @@ def plural(count: float, one: str, many: str = "") -> str:
     return f"{count:,.0f} {one if count == 1 else many or one + 's'}"
 
 
+@lru_cache(32_768)  # of the same nodes, at each refresh
 def natural(name: str) -> str:
     """A name as it is put in order: the numbers in it by their value.
 

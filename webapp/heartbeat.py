@@ -15,8 +15,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from webapp.fields import Rejection, kind_of, printable, shown, shows_nothing, values
-from webapp.measurement import Measurement
+from webapp.fields import Rejection, Rejections, kind_of, printable, shown, values
+from webapp.measurement import Measurement, impossible
 
 SCHEMA = "heartbeat_v1"
 
@@ -145,10 +145,32 @@ def _nesting(body: bytes) -> int:
 
 def from_mapping(message: Mapping[str, Any]) -> Reading:
     """The measurement in a message that is already parsed. Raises HeartbeatRefused if it names no node."""
-    rejected: list[Rejection] = []
+    rejected = Rejections()
     name = _name(message.get("node"))
     fields = values(Measurement, message, "", rejected)
-    return Reading(Measurement(name, **fields), tuple(rejected))
+    if "load" in fields:
+        fields["load"] = _possible(fields["load"], "load", rejected)
+    for parts in ("disks", "gpus"):
+        if parts in fields:
+            fields[parts] = tuple(_possible(part, f"{parts}[{at}]", rejected) for at, part in enumerate(fields[parts]))
+    return Reading(Measurement(name, **fields), rejected.told())
+
+
+def _possible(part: Any, path: str, rejected: Rejections) -> Any:
+    """Without what is more than its whole: one of the two is wrong, and the whole hardly ever is."""
+    wrong = impossible(part)
+    for name, whole in wrong:
+        rejected.append(Rejection(f"{path}.{name}", f"{getattr(part, name)} is more than {whole}, {getattr(part, whole)}"))
+    return dataclasses.replace(part, **{name: None for name, _ in wrong}) if wrong else part
+
+
+def shows_nothing(name: str) -> bool:
+    """Whether a name has nothing in it that a page could show.
+
+    >>> shows_nothing(" \\u200b"), shows_nothing("cpu 07")
+    (True, False)
+    """
+    return not any(character.isprintable() and character != " " for character in name)
 
 
 def _name(value: Any) -> str:

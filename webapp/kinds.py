@@ -1,4 +1,4 @@
-"""Sorts of settings' values: how each is made from what was given, and how to say what is wanted.
+"""Kinds of settings: how a value is read from what was given, and how to say what is expected.
 
 Runs on nodes: standard library only, CPython 3.9 and later.
 """
@@ -6,13 +6,11 @@ Runs on nodes: standard library only, CPython 3.9 and later.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A sort of value: how to make it from what was given, and how to say what is wanted."""
 
     #: Takes text (flag, environment) or a TOML value; raises ValueError.

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from webapp.fields import flag, number, part, parts, text, texts, whole
 
 #: A measurement older than this is left out of /metrics, tables, sums and charts.
 FRESH_FOR_SECONDS = 60.0
+
+#: Fields that are parts, each with the field that is its whole.
+Wholes = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Agent:
     version: str | None = text("the agent's version", 64)
     interval_s: float | None = number("seconds", "the agent's setting", 0.05, 3600)
     answered_s_ago: float | None = number("seconds", "the agent's clock: since this control plane last took a heartbeat of it")
-    sent_at: float | None = number("seconds", "the node's wall clock; shown, never decided by", 0, 1e11)
+    sent_at: float | None = number("seconds", "the node's wall clock; shown only, nothing depends on it", 0, 1e11)
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,12 @@ class Load:
     memory_arc_bytes: int | None = whole("bytes", "/proc/spl/kstat/zfs/arcstats: size")
     swap_total_bytes: int | None = whole("bytes", "/proc/meminfo: SwapTotal")
     swap_used_bytes: int | None = whole("bytes", "/proc/meminfo: SwapTotal - SwapFree")
+    at_most: ClassVar[Wholes] = (
+        ("memory_used_bytes", "memory_total_bytes"),
+        ("memory_available_bytes", "memory_total_bytes"),
+        ("memory_free_bytes", "memory_total_bytes"),
+        ("swap_used_bytes", "swap_total_bytes"),
+    )
     unreadable_processes: int | None = whole("processes", "/proc/<pid>/stat that this user may not read; unknown under hidepid=2")
 
 
@@ -84,7 +94,8 @@ class Disk:
     total_bytes: int | None = whole("bytes", "statvfs: f_blocks x f_frsize", 1)
     used_bytes: int | None = whole("bytes", "statvfs: (f_blocks - f_bfree) x f_frsize")
     available_bytes: int | None = whole("bytes", "statvfs: f_bavail x f_frsize")
-    holds: str | None = text("the model files that lie on it", 1024)
+    holds: str | None = text("model files stored on it", 1024)
+    at_most: ClassVar[Wholes] = (("used_bytes", "total_bytes"), ("available_bytes", "total_bytes"))
     error: str | None = text("why it could not be read", 300)
 
 
@@ -108,6 +119,7 @@ class Gpu:
     utilization_percent: float | None = number("percent", "NVML utilisation; amdgpu gpu_busy_percent", 0, 100)
     memory_total_bytes: int | None = whole("bytes", "NVML memory; amdgpu mem_info_vram_total", 1)
     memory_used_bytes: int | None = whole("bytes", "NVML memory; amdgpu mem_info_vram_used")
+    at_most: ClassVar[Wholes] = (("memory_used_bytes", "memory_total_bytes"),)
     temperature_celsius: float | None = number("degrees Celsius", "the driver", -60, 200)
     power_watts: float | None = number("watts", "the driver", 0, 10_000)
     missing_since_s: float | None = number("seconds", "the agent: since the GPU was last seen")
@@ -160,7 +172,7 @@ class Engine:
     )
     declared: bool | None = flag("the agent's settings name this engine")
     unit: str | None = text("cgroup: systemd unit or container", 300)
-    membership: str | None = text("how its processes were told: cgroup or group", 64)
+    membership: str | None = text("how its processes were found: cgroup or (process) group", 64)
     pid: int | None = whole("", "the leader's", 1)
     port: int | None = whole("", "the engine's command line or the agent's settings", 1, 65535)
     cpu_cores: float | None = number("cores", "/proc/<pid>/stat of its processes: utime + stime", 0, 100_000)
@@ -207,7 +219,18 @@ class Measurement:
     disks: tuple[Disk, ...] = parts(Disk, ("mount",), 64)
     networks: tuple[Network, ...] = parts(Network, ("device",), 64)
     gpus: tuple[Gpu, ...] = parts(Gpu, ("id",), 64)
-    gpu_error: str | None = text("why GPUs could not be looked for", 300)
+    gpu_error: str | None = text("why GPUs could not be read", 300)
     pressure: Pressure = part(Pressure)
     engines: tuple[Engine, ...] = parts(Engine, ("id",), 256)
     demo: bool | None = flag("made up by `enginehouse demo`")
+
+
+def impossible(part: Load | Disk | Gpu) -> list[tuple[str, str]]:
+    """The parts that are more than their whole, each with it.
+
+    >>> impossible(Load(memory_total_bytes=100, memory_used_bytes=100, memory_available_bytes=101))
+    [('memory_available_bytes', 'memory_total_bytes')]
+    """
+    return [
+        (name, of) for name, of in part.at_most if (most := getattr(part, of)) is not None and (getattr(part, name) or 0) > most
+    ]

@@ -33,11 +33,11 @@ def _shard(name: str, help: str, unit: str, path: str, **more: Any) -> Metric:
 METRICS: tuple[Metric, ...] = (
     _node(
         "cpu_utilization_percent",
-        "CPU time not idle and not waiting for I/O, over all cores.",
+        "CPU utilization over all cores: time neither idle nor waiting for I/O.",
         "percent",
         "load.cpu_percent",
     ),
-    _node("cpus", "Cores that the kernel has online.", "cores", "load.cpus", over_time="last"),
+    _node("cpus", "Cores online.", "cores", "load.cpus", over_time="last"),
     *(
         _node(
             "load",
@@ -48,19 +48,21 @@ METRICS: tuple[Metric, ...] = (
         )
         for minutes in (1, 5, 15)
     ),
-    _node("memory_bytes", "Memory of the node.", "bytes", "load.memory_total_bytes", over_time="last"),
-    _node("memory_used_bytes", "Memory that is not available to new work.", "bytes", "load.memory_used_bytes"),
+    _node("memory_bytes", "Total memory.", "bytes", "load.memory_total_bytes", over_time="last"),
+    _node("memory_used_bytes", "Memory in use: total less available.", "bytes", "load.memory_used_bytes"),
     _node(
         "memory_available_bytes",
-        "Memory available to new work without swapping.",
+        "Memory available to new processes without swapping.",
         "bytes",
         "load.memory_available_bytes",
     ),
     _node("disk_bytes", "Size of the file system.", "bytes", "total_bytes", each="disks", labels=_DISK, over_time="last"),
-    _node("disk_available_bytes", "Room left for ordinary users.", "bytes", "available_bytes", each="disks", labels=_DISK),
+    _node(
+        "disk_available_bytes", "Space available to unprivileged users.", "bytes", "available_bytes", each="disks", labels=_DISK
+    ),
     _node(
         "network_receive_bytes_per_second",
-        "Bytes received.",
+        "Bytes received per second.",
         "bytes/s",
         "receive_bytes_per_second",
         each="networks",
@@ -68,7 +70,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     _node(
         "network_transmit_bytes_per_second",
-        "Bytes sent.",
+        "Bytes sent per second.",
         "bytes/s",
         "transmit_bytes_per_second",
         each="networks",
@@ -77,7 +79,7 @@ METRICS: tuple[Metric, ...] = (
     *(
         _node(
             "pressure_ratio",
-            "Share of time in which some or all tasks waited for the resource.",
+            "Share of time in which some tasks, or all (full), were stalled on the resource (PSI).",
             "ratio",
             f"pressure.{resource}_{kind}",
             fixed=(("resource", resource), ("kind", kind)),
@@ -86,7 +88,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     _node(
         "gpu_utilization_percent",
-        "Time in which the GPU was busy.",
+        "Share of time in which the GPU was busy.",
         "percent",
         "utilization_percent",
         each="gpus",
@@ -94,7 +96,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     _node(
         "gpu_memory_bytes",
-        "Memory of the GPU.",
+        "Total memory of the GPU.",
         "bytes",
         "memory_total_bytes",
         each="gpus",
@@ -103,7 +105,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     _node(
         "gpu_memory_used_bytes",
-        "Memory of the GPU that is in use.",
+        "Memory of the GPU in use.",
         "bytes",
         "memory_used_bytes",
         each="gpus",
@@ -121,14 +123,14 @@ METRICS: tuple[Metric, ...] = (
     _node("gpu_power_watts", "Power drawn by the GPU.", "watts", "power_watts", each="gpus", labels=_GPU),
     _shard("cpu_cores", "Cores that the engine's processes kept busy.", "cores", "cpu_cores"),
     _shard("memory_bytes", "Resident memory of the engine's processes.", "bytes", "memory_bytes"),
-    _shard("memory_anonymous_bytes", "Resident memory of the engine that no file backs.", "bytes", "memory_anonymous_bytes"),
+    _shard("memory_anonymous_bytes", "Resident anonymous memory of the engine's processes.", "bytes", "memory_anonymous_bytes"),
     _shard(
         "memory_file_bytes",
-        "Resident memory of the engine that files back: mapped weights.",
+        "Resident file-backed memory of the engine's processes, such as mapped weights.",
         "bytes",
         "memory_file_bytes",
     ),
-    _shard("processes", "Processes of the engine.", "processes", "processes", over_time="last"),
+    _shard("processes", "Processes that belong to the engine.", "processes", "processes", over_time="last"),
     _shard(
         "start_time_seconds",
         "Unix time at which the engine started.",
@@ -140,7 +142,7 @@ METRICS: tuple[Metric, ...] = (
     *(
         _shard(
             "state",
-            "1 for the state that the engine is in: running, orphaned (its leader is gone) or dead.",
+            "1 for the engine's current state: running, orphaned (its leader is gone) or dead.",
             "",
             f"is_{state}",
             fixed=(("state", state),),
@@ -149,11 +151,11 @@ METRICS: tuple[Metric, ...] = (
         )
         for state in ("running", "orphaned", "dead")
     ),
-    _shard("queue_depth", "Requests that wait inside the engine.", "requests", "requests.waiting", over_time="max"),
-    _shard("requests_running", "Requests that the engine works on.", "requests", "requests.running", over_time="max"),
+    _shard("queue_depth", "Requests waiting in the engine's queue.", "requests", "requests.waiting", over_time="max"),
+    _shard("requests_running", "Requests that the engine is processing.", "requests", "requests.running", over_time="max"),
     _shard("kv_cache_usage_ratio", "Share of the KV cache in use.", "ratio", "kv_cache_usage_ratio", over_time="max"),
-    _shard("prompt_tokens_per_second", "Prompt tokens read.", "tokens/s", "prompt_tokens_per_second"),
-    _shard("generation_tokens_per_second", "Tokens generated.", "tokens/s", "generation_tokens_per_second"),
+    _shard("prompt_tokens_per_second", "Prompt tokens processed per second.", "tokens/s", "prompt_tokens_per_second"),
+    _shard("generation_tokens_per_second", "Tokens generated per second.", "tokens/s", "generation_tokens_per_second"),
 )
 
 
@@ -208,7 +210,7 @@ CHARTS: tuple[Chart, ...] = (
     Chart("transmit", "Network out", "bytes/s", ("llmgw_node_network_transmit_bytes_per_second",), by="device", optional=True),
     Chart(
         "pressure",
-        "Time in which some task waited",
+        "Time in which some task was stalled",
         "ratio",
         ("llmgw_node_pressure_ratio",),
         by="resource",

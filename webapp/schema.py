@@ -17,9 +17,9 @@ import msgspec
 from msgspec import Meta
 
 from webapp import heartbeat
-from webapp.fields import Flag, Part, Parts, Quantity, Text, Texts, shows_nothing
+from webapp.fields import Flag, Part, Parts, Quantity, Text, Texts
 from webapp.heartbeat import LIMITS, LONGEST_NAME, Limits, Reading
-from webapp.measurement import Measurement
+from webapp.measurement import Disk, Gpu, Load, Measurement, impossible
 
 #: Escapes that the tolerant reader replaces: NUL, and halves of surrogate pairs.
 _REPLACED = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
@@ -44,7 +44,10 @@ def _faultless(body: bytes) -> Measurement | None:
         measurement = _DECODER.decode(body)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         return None
-    if shows_nothing(measurement.node) or measurement.node in (".", "..") or not _keys_differ(measurement):
+    if heartbeat.shows_nothing(measurement.node) or measurement.node in (".", "..") or not _keys_differ(measurement):
+        return None
+    parts: tuple[Load | Disk | Gpu, ...] = (measurement.load, *measurement.disks, *measurement.gpus)
+    if any(map(impossible, parts)):
         return None
     return measurement
 

@@ -8,8 +8,6 @@ Runs on nodes: standard library only, CPython 3.9 and later (a TOML file needs 3
 
 from __future__ import annotations
 
-import argparse
-import difflib
 import importlib
 import json
 import os
@@ -18,9 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from webapp.kinds import ADDRESS, SWITCH, Kind
+
+if TYPE_CHECKING:
+    import argparse
 
 ENVIRONMENT_PREFIX = "ENGINEHOUSE_"
 
@@ -70,13 +71,15 @@ class Setting:
 
 def add_flags(parser: argparse.ArgumentParser, settings: Iterable[Setting]) -> None:
     """One flag a setting; its help states the unit, the default and the environment variable."""
+    from argparse import BooleanOptionalAction  # here, since the parser is the caller's
+
     for setting in settings:
         if setting.file_only:
             continue
         variables = " or ".join(filter(None, (setting.variable, setting.also)))
         help = f"{setting.help} (default: {setting.default_text}; {variables})".replace("%", "%%")
         if setting.kind is SWITCH:
-            parser.add_argument(setting.flag, dest=setting.name, action=argparse.BooleanOptionalAction, default=None, help=help)
+            parser.add_argument(setting.flag, dest=setting.name, action=BooleanOptionalAction, default=None, help=help)
         else:
             action = "append" if setting.many else "store"
             parser.add_argument(setting.flag, dest=setting.name, action=action, metavar=setting.kind.metavar, help=help)
@@ -141,6 +144,8 @@ def _read_file(path: Path, settings: Sequence[Setting]) -> dict[str, Any]:
     names = [setting.name for setting in settings]
     for name in found:
         if name not in names:
+            import difflib  # where it is needed: an agent starts on each node
+
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise SettingError(f"{path}: {name} is not a setting of this command{hint}")

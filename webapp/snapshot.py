@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from webapp.fields import LARGEST_WHOLE, Rejection, number, part, parts, shown, text, values, whole
+from webapp.fields import LARGEST_WHOLE, Rejection, Rejections, number, part, parts, shown, text, values, whole
 from webapp.measurement import Agent, Disk, Engine, Gpu, Host, Load, Measurement, Network, Requests
 
 SCHEMA = "resource_snapshot_v1"
@@ -187,12 +187,12 @@ class Snapshot:
 
 def read(message: Mapping[str, Any]) -> tuple[Snapshot, tuple[Rejection, ...]]:
     """The snapshot in a parsed message, and the fields of it that could not be used."""
-    rejected: list[Rejection] = []
+    rejected = Rejections()
     snapshot = Snapshot(**values(Snapshot, message, "", rejected))
     devices = message.get("devices")
     rows = devices.get("gpu") if isinstance(devices, dict) else None
     gpus, error = _gpus(rows, rejected)
-    return replace(snapshot, gpus=gpus, gpu_error=snapshot.devices.gpu_error or error), tuple(rejected)
+    return replace(snapshot, gpus=gpus, gpu_error=snapshot.devices.gpu_error or error), rejected.told()
 
 
 def _gpus(rows: Any, rejected: list[Rejection]) -> tuple[tuple[GpuRow, ...], str | None]:

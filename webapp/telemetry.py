@@ -1,4 +1,4 @@
-"""What the control plane tells of itself on /metrics: counts, gauges and how long requests took."""
+"""What the control plane says about itself on /metrics: counts, gauges and how long requests took."""
 
 from __future__ import annotations
 

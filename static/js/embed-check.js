@@ -25,7 +25,7 @@
     const ours = answer.ok && answer.headers.has("X-Enginehouse-Fragment");
     say(ours, ours ? `Blocks refresh from ${url}.` : `A block from ${url} came back as ${answer.status} ${answer.headers.get("Content-Type") ?? ""}: a proxy or a sign-in page stands between.`);
     const skew = Math.round((Date.parse(answer.headers.get("Date")) - (started + Date.now()) / 2) / 1000);
-    if (Number.isFinite(skew)) say(Math.abs(skew) < 60, Math.abs(skew) < 60 ? "This computer's clock agrees with the control plane's." : `This computer's clock is ${Math.abs(skew)} s ${skew > 0 ? "behind" : "ahead of"} the control plane's; ages are told by the control plane.`);
+    if (Number.isFinite(skew)) say(Math.abs(skew) < 60, Math.abs(skew) < 60 ? "This computer's clock agrees with the control plane's." : `This computer's clock is ${Math.abs(skew)} s ${skew > 0 ? "behind" : "ahead of"} the control plane's; ages are computed by the control plane, and are right all the same.`);
     const policy = answer.headers.get("Content-Security-Policy") ?? "";
     const ancestors = policy.match(/frame-ancestors ([^;]*)/)?.[1];
     say(Boolean(ancestors), ancestors ? `The answer allows frames on: ${ancestors}.` : "The answer came without frame-ancestors: a proxy dropped the Content-Security-Policy.");

@@ -36,12 +36,16 @@
     return text.replace(/#[0-9a-f]{6}/g, (found) => replacements[found] ?? found);
   };
 
-  // Times come as UTC; plotly shows what it is given, so local times are given to it where the reader wants them.
+  // Times come as UTC; plotly shows what it is given, so local times are given to it where the reader wants them: all by
+  // the offset at the range's end, since a clock that is set back within the range would have an hour twice.
   let local = false;
-  const zoned = (text) => !local ? text : text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (found) => {
-    const at = new Date(found);
-    return new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
-  });
+  const zoned = (text) => {
+    if (!local) return text;
+    const minutes = -new Date(JSON.parse(text).layout.xaxis.range[1]).getTimezoneOffset();
+    const hours = `${Math.floor(Math.abs(minutes) / 60)}${minutes % 60 ? `:${Math.abs(minutes % 60)}` : ""}`;
+    document.querySelector("select[data-zone-choice] [value=local]").textContent = `local time, UTC${minutes < 0 ? "−" : "+"}${hours}`;
+    return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (found) => new Date(Date.parse(found) + minutes * 60000).toISOString().slice(0, -1));
+  };
 
   // The value after a change; see webapp/charts/changes.py.
   const applied = (before, change) => {

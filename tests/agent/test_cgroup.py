@@ -49,7 +49,7 @@ def container(tmp_path):
     ],
 )
 def test_a_memory_limit_and_what_is_used_of_it_are_of_one_scope(container, limit, expected):
-    """Trial 29."""
+    """T29"""
     container.is_in("0::/\n")
     container.cgroup("", {"memory.max": limit, "memory.current": f"{3 * GIB}\n", "memory.stat": f"anon 5\ninactive_file {GIB}\n"})
     assert container.limits() == expected

@@ -127,7 +127,7 @@ def test_a_signal_stops_the_agent_cleanly(serve, tmp_path, number):  # noqa: F81
 
 def test_the_agent_imports_nothing_but_the_standard_library_and_the_wire():
     """Nodes have no packages."""
-    code = "import sys, webapp.agent.command; print(*sorted(sys.modules))"
+    code = "import sys, webapp.agent.command, webapp.agent.arguments, webapp.agent.install; print(*sorted(sys.modules))"
     environment = {"PYTHONPATH": os.getcwd()}
     shown = subprocess.run(
         [sys.executable, "-S", "-c", code], env=environment, capture_output=True, text=True, check=True

@@ -62,7 +62,7 @@ def test_a_captured_page_tells_what_stands_on_it(file, kind, waiting, running, k
 
 
 def test_a_broken_line_costs_its_value_only():
-    """Trial 98."""
+    """T98"""
     page = "llamacpp:n_busy_slots_per_decode -nan\nllamacpp:requests_deferred\nllamacpp:requests_processing 2\n"
     assert told("llama.cpp", page)["running"] == 2
     assert told("llama.cpp", page)["waiting"] is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import threading
@@ -220,14 +221,14 @@ def test_a_count_that_ended_or_was_unknown_gives_no_rate():
     ],
 )
 def test_a_refusal_says_what_it_means(start, metrics, kind, status, reason):
-    """Trial 100."""
+    """T100"""
     fake = start(status=status, body=b'{"error": {}}')
     assert asked_once(metrics, engine_at(fake.port, kind)) == EngineReading(metrics_error=reason)
     assert fake.asked == ["/metrics"]
 
 
 def test_no_model_is_ever_named_in_what_is_asked():
-    """Trial 100: a router loads the model that a request names."""
+    """T100: a router loads the model that a request names."""
     asked = {endpoint.path for names in ENGINE_METRIC_NAMES.values() for endpoint in names.endpoints}
     assert asked == {"/metrics", "/prometheus/metrics"}
 
@@ -252,6 +253,11 @@ def test_a_redirect_is_not_followed(start, metrics):
 def test_a_page_that_is_no_metrics_is_named(start, metrics, body, reason):
     fake = start(body=body)
     assert asked_once(metrics, engine_at(fake.port)).metrics_error == "metrics: " + reason
+
+
+def test_a_page_that_comes_packed_says_so_and_blames_no_switch(start, metrics):
+    fake = start(body=gzip.compress(b"vllm:num_requests_waiting 3\n"), headers={"Content-Encoding": "gzip"})
+    assert "packed, as 'gzip'" in (asked_once(metrics, engine_at(fake.port)).metrics_error or "")
 
 
 def test_a_page_without_end_is_given_up(start, metrics):

@@ -110,6 +110,16 @@ def test_an_engine_of_zombies_is_dead(machine):
     assert engines(sampler)["vllm-Qwen_Qwen3-8B-8001"].state == "dead"
 
 
+def test_a_process_whose_first_thread_has_ended_still_holds_its_memory(machine):
+    """The kernel tells 0 pages of such a process, and what it holds with each thread that lives."""
+    machine.process(4200, state="Z", threads=3, rss=0, command=VLLM, status="Name:\tvllm\nState:\tZ (zombie)\n")
+    machine.write("4200/task/4200/status", "Name:\tvllm\nState:\tZ (zombie)\n")
+    sampler = machine.sampler()
+    assert engines(sampler)["vllm-Qwen_Qwen3-8B-8001"].memory_bytes is None
+    machine.write("4200/task/4201/status", "Name:\tvllm\nRssAnon:\t6 kB\nRssFile:\t3 kB\nRssShmem:\t1 kB\n")
+    assert engines(sampler)["vllm-Qwen_Qwen3-8B-8001"].memory_bytes == 10240
+
+
 def test_an_engine_that_ended_is_gone(machine):
     machine.process(4200, command=VLLM)
     sampler = machine.sampler()

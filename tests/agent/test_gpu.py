@@ -163,7 +163,7 @@ def test_a_captured_gpu_is_told_as_nvidia_smi_tells_it(look, name, expected, mem
 
 @pytest.mark.parametrize("memory", [NVMLError(NOT_SUPPORTED), (0, 0), (None, None), (-1, 5)])
 def test_memory_that_is_shared_with_the_host_is_unknown(look, memory):
-    """Trial 55."""
+    """T55"""
     (gpu,) = look(FakeNvml({"utilization": 37, "memory": memory, "temperature": 38})).gpus
     assert (gpu.utilization_percent, gpu.memory_total_bytes, gpu.memory_used_bytes) == (37.0, None, None)
 
@@ -178,20 +178,20 @@ def test_memory_that_is_shared_with_the_host_is_unknown(look, memory):
     ],
 )
 def test_a_name_that_is_no_text_costs_the_name_only(look, told, name):
-    """Trial 56."""
+    """T56"""
     (gpu,) = look(FakeNvml({"name": told, "utilization": 5})).gpus
     assert (gpu.id, gpu.name, gpu.utilization_percent) == ("GPU-1", name, 5.0)
 
 
 def test_gpus_are_told_apart_by_their_uuid_not_by_their_number(look):
-    """Trial 59."""
+    """T59"""
     first = look(FakeNvml({"uuid": "GPU-A", "name": "P40"}, {"uuid": "GPU-B", "name": "3090"}))
     second = look(FakeNvml({"uuid": "GPU-B", "name": "3090"}, {"uuid": "GPU-A", "name": "P40"}))
     assert {gpu.id: gpu.name for gpu in first.gpus} == {gpu.id: gpu.name for gpu in second.gpus}
 
 
 def test_processes_that_can_not_be_are_dropped(look):
-    """Trial 61."""
+    """T61"""
     entries = [(4294967295, 12345), (0, None), (0, 5), (10, None), (11, 900 * MIB), (12, 5 * MIB), (13, 7 * MIB), (True, 5)]
     device = {"memory": (800 * MIB, 12 * MIB), "compute": entries, "graphics": [(12, 5 * MIB)]}
     assert look(FakeNvml(device), alive=(0, 10, 11, 12)).memory_by_pid == {12: 5 * MIB}
@@ -204,12 +204,12 @@ def test_memory_of_a_process_is_summed_over_gpus(look):
 
 @pytest.mark.parametrize("code", [LIBRARY_NOT_FOUND, DRIVER_NOT_LOADED])
 def test_a_node_without_nvidia_has_no_gpus_and_no_error(look, code):
-    """Trial 62."""
+    """T62"""
     assert look(FakeNvml(begins=NVMLError(code))) == Seen()
 
 
 def test_a_probe_that_failed_is_an_error_and_no_gpu(look):
-    """Trial 62."""
+    """T62"""
     assert look(FakeNvml(begins=NVMLError(999))) == Seen(error="NVML: error 999")
 
 
@@ -225,7 +225,7 @@ def test_values_beyond_reason_are_unknown(look):
 
 
 def test_a_driver_that_was_updated_is_tried_again_with_growing_pauses(tmp_path):
-    """Trial 58."""
+    """T58"""
     now = [0.0]
     nvml = FakeNvml({"uuid": "A"}, begins=NVMLError(MISMATCH))
     nvidia = Nvidia(tmp_path, tmp_path, nvml, lambda: now[0])
@@ -243,7 +243,7 @@ def test_a_driver_that_was_updated_is_tried_again_with_growing_pauses(tmp_path):
 
 
 def test_the_library_of_an_updated_driver_is_loaded_anew(tmp_path):
-    """Trial 58."""
+    """T58"""
     import ctypes
 
     nvml = FakeNvml(begins=NVMLError(MISMATCH))
@@ -313,7 +313,7 @@ def node(tmp_path):
 
 
 def test_a_machine_without_gpus_starts_no_thread(tmp_path):
-    """Trial 62."""
+    """T62"""
     before = threading.active_count()
     gpus = Gpus(tmp_path, tmp_path)
     assert gpus.measure() == GpuReading()

@@ -59,7 +59,7 @@ def test_a_rate_needs_two_readings(machine):
 
 
 def test_an_alias_is_read_with_its_colon_and_not_counted_beside_its_device(machine):
-    """Trial 49."""
+    """T49"""
     text = "bond0:1: 7 1 0 0 0 0 0 0 9 1 0 0 0 0 0 0\neth1:0:55 1 0 0 0 0 0 0 66 1 0 0 0 0 0 0"
     assert parse(text) == {"bond0:1": Counters(7, 9), "eth1:0": Counters(55, 66)}
     machine.counters(**{"eth1": (5, 5), "eth1:0": (1, 1), "eth7:0": (2, 2)})
@@ -67,7 +67,7 @@ def test_an_alias_is_read_with_its_colon_and_not_counted_beside_its_device(machi
 
 
 def test_a_counter_that_began_anew_is_unknown_once(machine):
-    """Trial 50."""
+    """T50"""
     seen = []
     for received in (63_000_000_000, 120_000, 1_120_000):
         machine.counters(eth0=(received, 0))
@@ -77,7 +77,7 @@ def test_a_counter_that_began_anew_is_unknown_once(machine):
 
 @pytest.mark.parametrize("told_by", ["sys", "proc", "nobody"])
 def test_a_bond_is_counted_once(machine, told_by):
-    """Trial 52."""
+    """T52"""
     if told_by == "sys":
         machine.about("bond0", bond=True)
         machine.about("eth0", physical=True, master="bond0")
@@ -112,7 +112,7 @@ def test_vlans_are_not_counted_beside_their_device(machine):
 
 
 def test_the_first_device_that_is_not_lo_may_be_a_bridge(machine):
-    """Trial 53."""
+    """T53"""
     machine.about("eth0", physical=True, speed="-1\n", operstate="up\n")
     machine.counters(lo=(9, 9), docker0=(0, 0), eth0=(7, 7))
     (network,) = machine.networks.measure(None)
@@ -126,7 +126,7 @@ def test_the_speed_is_in_bits_a_second(machine):
 
 
 def test_another_device_under_the_same_name_is_unknown(machine):
-    """Trial 53."""
+    """T53"""
     machine.about("eth0", physical=True, ifindex="2\n")
     machine.counters(eth0=(100, 100))
     machine.rates(None)

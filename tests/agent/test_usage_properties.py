@@ -52,9 +52,16 @@ ORPHAN_OF_A_DEAD_PARENT = [
     [("fork", 0, 1), ("fork", 0, 1), ("end", 20, 1), ("end", 2, 1)],
 ]
 
+#: An orphan ends, whose grandparent lives, and a child of that grandparent in the same interval.
+ORPHAN_BESIDE_A_CHILD = [
+    [("fork", 0, 1), ("fork", 1, 1), ("fork", 2, 1), ("fork", 1, 1), ("work", 3, 300), ("work", 4, 100)],
+    [("end", 2, 1), ("end", 3, 1), ("end", 2, 1)],
+]
+
 
 @settings(max_examples=300)
 @example(ORPHAN_OF_A_DEAD_PARENT)
+@example(ORPHAN_BESIDE_A_CHILD)
 @given(st.lists(st.lists(STEP, max_size=30), min_size=2, max_size=6))
 def test_an_engine_that_waits_for_its_children_is_counted_to_the_tick(intervals):
     """Process 1 leads, and takes up orphans as an init would."""

@@ -11,7 +11,7 @@ import requests
 
 from tests.history_contract import Recording, record
 from tests.prometheus.promlab import prometheus, victoria_metrics
-from webapp.exposition import render, text
+from webapp.exposition import text
 from webapp.fleet.registry import Registry
 from webapp.heartbeat import Reading
 
@@ -21,7 +21,7 @@ SCRAPE_SECONDS = 15.0
 def scraped(recording: Recording, interval: float = SCRAPE_SECONDS, offset: float = 4.1) -> dict[str, list[str]]:
     """The recording as a control plane shows it, scraped every `interval` seconds: family -> timed samples."""
     now = recording.start
-    registry = Registry(clock=lambda: now, wall=lambda: now, render=render)
+    registry = Registry(clock=lambda: now, wall=lambda: now)
     waiting = list(recording.heartbeats)
     found: dict[str, list[str]] = {}
     scrape = recording.start + offset

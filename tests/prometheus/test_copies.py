@@ -198,6 +198,6 @@ def test_a_source_known_to_be_slow_is_not_waited_for() -> None:
     with pytest.raises(NotYet):
         copies.get("k", stale, gate)
     copies._patience = 1000.0  # whoever waits now fails the test by its time limit
-    with pytest.raises(NotYet, match=r"^Prometheus at http://p has been asked \d+ s ago and has not answered yet$"):
+    with pytest.raises(NotYet, match=r"^Prometheus at http://p was asked \d+ s ago and has not answered yet$"):
         copies.get("k", stale, gate)
     gate.open.set()

@@ -127,7 +127,7 @@ def test_a_server_without_our_series_says_what_was_asked(url: str, clock: Clock)
     assert fleet.nodes() == []
     (notice,) = fleet.notices()
     assert "knows no node" in notice
-    assert 'llmgw_node_heartbeat_age_seconds{cluster="none"}' in notice
+    assert 'llmgw_node_heartbeat_age_seconds{exported_node="",cluster="none"}' in notice
 
 
 class Counting(PrometheusServer):
@@ -151,6 +151,19 @@ def test_a_cluster_page_costs_one_query_in_five_seconds(url: str, clock: Clock) 
     clock.advance(6)
     fleet.nodes()
     assert server.asked == asked + 1
+
+
+def test_a_fleet_from_before_our_clock_was_set_back_is_not_taken_for_new(url: str, clock: Clock) -> None:
+    server, wall = Counting(access(url)), Clock()
+    wall.now = clock.now
+    history = PrometheusHistory(server, Heartbeats(), clock=wall)
+    fleet = PrometheusFleet(server, Heartbeats(), history, Copies(server.name, clock=clock, spawn=at_once), clock=wall)
+    fleet.nodes()
+    asked = server.asked
+    clock.advance(60)
+    wall.advance(-600)
+    fleet.nodes()
+    assert server.asked > asked
 
 
 def test_a_server_that_holds_the_newest_samples_back_makes_no_node_late(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_the_promql_can_be_copied_and_led_to(prometheus_url: str, recording: Rec
     history = PrometheusHistory(PrometheusServer(access(prometheus_url)))
     metric = rows("llmgw_shard_queue_depth")[0]
     promql = history.promql(metric, 15, node='a"b')
-    assert promql == 'max by (node, shard, model) (max_over_time(llmgw_shard_queue_depth{node="a\\"b"}[30s]))'
+    assert promql == 'max by (node, shard, model) (max_over_time(llmgw_shard_queue_depth{node="a\\"b",exported_node=""}[30s]))'
     assert history.promql(rows("llmgw_node_cpus")[0], 15, model="m") is None
     link = history.graph_url(metric, aligned(recording, 15), node="a&b")
     assert link is not None

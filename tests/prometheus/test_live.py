@@ -41,23 +41,26 @@ groups:
 class Lab(NamedTuple):
     server: PrometheusServer
     plane: Exposition
+    #: A control plane whose target has a label `node`, as relabelling of pods adds it.
+    relabelled: Exposition
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     directory = tmp_path_factory.mktemp("live")
-    plane = Exposition()
+    plane, relabelled = Exposition(), Exposition()
     exporter = f"127.0.0.1:{free_port()}"
     program = shutil.which("prometheus-node-exporter") or "prometheus-node-exporter"
     with contextlib.ExitStack() as stack:
         stack.enter_context(
             running([program, f"--web.listen-address={exporter}"], f"http://{exporter}/metrics", directory / "exporter.log")
         )
-        target = stack.enter_context(http_server(plane)).removeprefix("http://")
+        target, pod = (stack.enter_context(http_server(one)).removeprefix("http://") for one in (plane, relabelled))
         (directory / "rules.yml").write_text(RULES)
         jobs = [
             {"job_name": "node", "static_configs": [{"targets": [exporter], "labels": {"instance": "this-node:9100"}}]},
             {"job_name": "enginehouse", "static_configs": [{"targets": [target]}]},
+            {"job_name": "pods", "static_configs": [{"targets": [pod], "labels": {"node": "k8s-3"}}]},
         ]
         config = {
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
@@ -65,13 +68,30 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             "scrape_configs": jobs,
         }
         url = stack.enter_context(prometheus(directory, json.dumps(config)))
-        yield Lab(PrometheusServer(access(url)), plane)
+        yield Lab(PrometheusServer(access(url)), plane, relabelled)
 
 
 def show(lab: Lab, text: str, seen: str) -> None:
     """Let the control plane say `text`, and wait until the query `seen` has a result."""
     lab.plane.text = text
     wait_for(lambda: bool(lab.server.query(seen).series))
+
+
+def test_a_server_that_names_all_nodes_after_its_target_does_not_make_them_one(lab: Lab) -> None:
+    """Prometheus calls our label `exported_node` then, unless the job has honor_labels."""
+    told = "".join(
+        f'llmgw_node_heartbeat_age_seconds{{node="{name}"}} 2\nllmgw_node_cpu_utilization_percent{{node="{name}"}} {busy}\n'
+        for name, busy in (("cpu-01", 10), ("cpu-02", 90))
+    )
+    lab.relabelled.text = told
+    show(lab, told, "count(llmgw_node_cpu_utilization_percent) == 4")
+    words = Heartbeats()
+    history = PrometheusHistory(lab.server, words)
+    nodes = PrometheusFleet(lab.server, words, history, Copies(lab.server.name)).nodes()
+    assert {(node.name, node.measurement.load.cpu_percent) for node in nodes} == {("cpu-01", 10.0), ("cpu-02", 90.0)}
+    end = int(time.time())
+    assert history.series(METRICS, Range(end - 60, end, 5), node="k8s-3").series == ()
+    lab.relabelled.text = ""
 
 
 def test_a_real_node_is_told_by_node_exporter_alone(lab: Lab) -> None:

@@ -27,6 +27,21 @@ def settings(command: str = "serve", **given: Any) -> SimpleNamespace:
     return resolve(settings_of(command), argparse.Namespace(**given), {})
 
 
+def test_housekeeping_goes_on_after_a_round_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.control_plane.TICK_SECONDS", 0.01)
+    monkeypatch.setattr("webapp.control_plane.HOUSEKEEPING_SECONDS", 0.01)
+    rounds: list[int] = []
+    plane = ControlPlane(settings(data_dir=str(tmp_path)))
+
+    def fails() -> list[str]:
+        rounds.append(len(rounds))
+        raise KeyError("n1")
+
+    monkeypatch.setattr(plane.registry, "expire", fails)
+    with plane:
+        wait_for(lambda: len(rounds) >= 3)
+
+
 @pytest.mark.live
 def test_it_scrapes_us_and_stops_with_us(tmp_path: Path) -> None:
     plane = Exposition()

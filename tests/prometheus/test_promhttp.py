@@ -65,23 +65,23 @@ def ask() -> Iterator[Callable[..., Any]]:
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        ((200, HTML, b"<html><form>Sign in</form>"), "answered with a web page; is there a login page before it?"),
-        ((200, {"Content-Type": "text/plain"}, EMPTY), "answered with something else than Prometheus' JSON (text/plain)"),
-        ((200, JSON, b"<html>"), "answered with something else than Prometheus' JSON (application/json)"),
-        ((200, JSON, b'{"status":"succ'), "answered with something else"),
-        ((200, JSON, b"[1]"), "answered with something else"),
-        ((200, JSON, b'{"status":"success"}'), "answered with something else"),
-        ((200, JSON, b'{"status":"success","data":{"result":{}}}'), "answered with something else"),
-        ((200, JSON, b"[" * 100_000), "answered with something else"),
+        ((200, HTML, b"<html><form>Sign in</form>"), "answered with a web page; is there a login page in front of it?"),
+        ((200, {"Content-Type": "text/plain"}, EMPTY), "answered with something other than Prometheus' JSON (text/plain)"),
+        ((200, JSON, b"<html>"), "answered with something other than Prometheus' JSON (application/json)"),
+        ((200, JSON, b'{"status":"succ'), "answered with something other than"),
+        ((200, JSON, b"[1]"), "answered with something other than"),
+        ((200, JSON, b'{"status":"success"}'), "answered with something other than"),
+        ((200, JSON, b'{"status":"success","data":{"result":{}}}'), "answered with something other than"),
+        ((200, JSON, b"[" * 100_000), "answered with something other than"),
         (
             (302, {"Location": "https://sso.example/login?next=x"}, b""),
-            "sends us on to https://sso.example/login?next=x; is that",
+            "redirects to https://sso.example/login?next=x; is that",
         ),
-        ((401, {"Content-Type": "text/plain"}, b"no org id"), "wants other credentials (HTTP 401)"),
-        ((403, HTML, b"<html>"), "does not let us in (HTTP 403)"),
+        ((401, {"Content-Type": "text/plain"}, b"no org id"), "rejects the credentials (HTTP 401)"),
+        ((403, HTML, b"<html>"), "denies access (HTTP 403)"),
         ((404, {"Content-Type": "text/plain"}, b"404 page not found\n"), "has no Prometheus API at this address (HTTP 404)"),
-        ((429, {"Content-Type": "text/plain"}, b"slow down"), "is asked too often (HTTP 429)"),
-        ((502, HTML, b"<html>Bad Gateway</html>"), "is not reached by the proxy before it (HTTP 502)"),
+        ((429, {"Content-Type": "text/plain"}, b"slow down"), "limits the rate of queries (HTTP 429)"),
+        ((502, HTML, b"<html>Bad Gateway</html>"), "is not reachable through the proxy in front of it (HTTP 502)"),
         ((500, {}, b""), "answered HTTP 500 (no content type)"),
         ((503, JSON, b'{"status":"error","errorType":"timeout","error":"query timed out"}'), "could not answer: query timed out"),
         ((200, JSON, b'{"status":"success","data":{"result":[{"metric":{}, "value":[1,"x"]}]}}'), "form that is not the API's"),
@@ -130,7 +130,7 @@ def test_nobody_there_is_said() -> None:
 
 
 def test_an_unknown_name_is_said() -> None:
-    with pytest.raises(HistoryUnavailable, match=r"can't be reached: its name is not known$"):
+    with pytest.raises(HistoryUnavailable, match=r"can't be reached: its name cannot be resolved$"):
         PrometheusServer(access("http://prometheus.invalid:9090")).query("up")
 
 
@@ -180,7 +180,7 @@ def test_half_an_answer_is_no_answer(ask: Any) -> None:
         request.connection.shutdown(socket.SHUT_RDWR)
 
     _, error = ask(break_off)
-    assert str(error).endswith("broke off its answer")
+    assert str(error).endswith("cut its answer short")
 
 
 def test_a_closed_connection_is_named(ask: Any) -> None:
@@ -277,7 +277,7 @@ def test_an_unusable_token_file_is_named_and_nothing_is_sent(ask: Any, tmp_path:
     if content is not None:
         (tmp_path / "token").write_text(content)
     recorder, error = ask((200, JSON, EMPTY), bearer_token_file=tmp_path / "token")
-    assert f"can't be asked: {tmp_path}/token" in str(error)
+    assert f"can't be queried: {tmp_path}/token" in str(error)
     assert "lines" not in str(error)
     assert recorder.requests == []
 

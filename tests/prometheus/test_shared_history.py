@@ -64,6 +64,16 @@ def test_viewers_within_one_step_share_one_query(shared: SharedHistory, truth: T
     assert all(answer is answers[0] for answer in answers)
 
 
+def test_when_our_clock_is_set_back_the_answer_is_not_that_of_the_future(truth: Truth, clock: Clock) -> None:
+    wall = Clock()
+    shared = SharedHistory(truth, Copies(truth.name, clock=clock, spawn=at_once), clock=wall)
+    shared.series([CPU], hour(wall), node="a")
+    wall.advance(-1800)
+    clock.advance(60)
+    answer = shared.series([CPU], hour(wall), node="a")
+    assert (answer.range, list(answer.series[0].values)) == (hour(wall), hour(wall).times)
+
+
 def test_a_refresh_asks_for_the_missing_tail_alone(shared: SharedHistory, truth: Truth, clock: Clock) -> None:
     for _ in range(40):
         answer = shared.series([CPU, MEMORY], hour(clock), node="a")

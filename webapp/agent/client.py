@@ -1,4 +1,4 @@
-"""JSON over HTTP, in bounded time and size: what asks resource agents and speaks to control planes."""
+"""JSON over HTTP, in bounded time and size: how resource agents and control planes are asked."""
 
 from __future__ import annotations
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from webapp import logs
 from webapp.agent.clock import Clock
 from webapp.agent.engines.declared import declared
 from webapp.agent.engines.metrics import EngineMetrics
 from webapp.agent.engines.stat_files import allow_more_files
 from webapp.agent.identity import agent_id
-from webapp.agent.install import install
 from webapp.agent.loop import LONGEST_INTERVAL_S, SHORTEST_INTERVAL_S, Heartbeats, Reporter, report_forever, report_once
 from webapp.agent.machine.cgroup import limits
 from webapp.agent.machine.disks import Disks
@@ -26,32 +23,24 @@ from webapp.agent.machine.network import Networks
 from webapp.agent.machine.pressure import Pressures
 from webapp.agent.sampler import Sampler, Sensors
 from webapp.agent.sender import Sender
-from webapp.config import COMMANDS, settings_of
 from webapp.heartbeat import LONGEST_NAME
-from webapp.settings import SettingError, add_flags, resolve, shown
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with a flag."""
-
-    def error(self, message: str) -> NoReturn:
-        raise SettingError(message)
+from webapp.settings import SettingError, shown
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """The agent as a command. Exit code 2: a setting can't be used; 1: a heartbeat of --once was not taken."""
-    settings_table = settings_of("agent")
-    parser = _Parser(prog="enginehouse agent", description=COMMANDS["agent"], allow_abbrev=False)
-    add_flags(parser, settings_table)
+    from webapp.agent.arguments import read  # here, since who calls `run` has read them already
+
     try:
-        settings = resolve(settings_table, parser.parse_args(arguments), environment)
+        settings = read("agent", arguments, environment)
         if not settings.server:
             raise SettingError("--server: expected the address of a control plane, such as http://127.0.0.1:8765")
         if settings.install:
+            from webapp.agent.install import install  # once in a node's life
+
             flags = [flag for flag in arguments if flag not in ("--install", "--once")]
             sys.stdout.write(install(flags, running=Path(sys.argv[0])) + "\n")
             return 0
-        logs.start(settings.log_level, settings.log_format)
         allow_more_files()
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,4 @@
-"""Asks the kernel what it may not answer for hours: a dead mount, a process whose memory is locked.
+"""Asks the kernel questions that it may leave unanswered for hours: a dead mount, a process whose memory is locked.
 
 A question that hangs takes its thread along. That thread is left behind, one for each question at most, and the
 other questions are asked in another one.

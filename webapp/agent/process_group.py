@@ -43,7 +43,7 @@ class ProcessGroup:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """The leader's exit code as a shell tells it, 128 + signal included; None while it runs."""
+        """The leader's exit code as a shell gives it, 128 + signal included; None while it runs."""
         if self._code is None:
             ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is not None:

@@ -121,7 +121,7 @@ def run(settings: SimpleNamespace) -> int:
         raise SettingError("--gpu-util-max-samples=0: expected at least 1")
     host, port = settings.agent_listen
     if not settings.allow_anonymous and not is_loopback(host or "0.0.0.0"):
-        raise SettingError(f"--listen={host}:{port}: others can read it there; say --allow-anonymous if that is meant")
+        raise SettingError(f"--listen={host}:{port}: others can read it there; pass --allow-anonymous if that is intended")
     resources = _resources(settings, interval_s)
     try:
         listener = http_server.listen(host, port)

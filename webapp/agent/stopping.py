@@ -1,4 +1,4 @@
-"""Signals as something that can be read: a handler that locks or logs could meet itself."""
+"""Signals as bytes to read, since a handler that locks or logs could interrupt itself."""
 
 from __future__ import annotations
 

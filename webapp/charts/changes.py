@@ -1,4 +1,4 @@
-"""What to do to one plain value of JSON to get another: how a browser is told what is new of a figure that it has.
+"""The changes that lead from one JSON value to another, so that a browser is sent only what is new in a figure that it has.
 
 A change is one of
 

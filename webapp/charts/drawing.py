@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from webapp.charts.axis import Axis, shortened
 from webapp.charts.lines import Line, Mark, Values
+from webapp.formats import iso_time
 from webapp.history import Range
 
 GREY = "#888f95"
 
 #: More silences than this and a stack is drawn without fills.
 _MOST_PIECES = 12
-
-
-def moment(unix_seconds: float) -> str:
-    """
-    >>> moment(1_800_000_000), moment(1_800_000_000.25)
-    ('2027-01-15T08:00:00Z', '2027-01-15T08:00:00.250Z')
-    """
-    whole = unix_seconds == int(unix_seconds)
-    return (
-        datetime.fromtimestamp(unix_seconds, UTC)
-        .isoformat(timespec="seconds" if whole else "milliseconds")
-        .replace("+00:00", "Z")
-    )
 
 
 def plain(text: str) -> str:
@@ -45,7 +32,7 @@ def trace(line: Line, height: Values, style: dict[str, Any], scale: Axis, range:
         "type": "scatter",
         "mode": "lines",
         "name": plain(line.name),
-        "x0": moment(range.start),
+        "x0": iso_time(range.start),
         "dx": range.step * 1000,
         "y": list(height),
         "line": style,
@@ -73,7 +60,7 @@ def fills(
             yield {
                 "type": "scatter",
                 "mode": "lines",
-                "x0": moment(range.start + start * range.step),
+                "x0": iso_time(range.start + start * range.step),
                 "dx": range.step * 1000,
                 "y": [height or 0 for height in heights[part][start:end]],
                 "line": {"width": 0, "color": styles[part]["color"]},
@@ -113,7 +100,7 @@ def lone_points(height: Values, style: dict[str, Any], range: Range) -> Iterator
         yield {
             "type": "scatter",
             "mode": "markers",
-            "x": [moment(range.start + place * range.step) for place in alone],
+            "x": [iso_time(range.start + place * range.step) for place in alone],
             "y": [height[place] for place in alone],
             "marker": {"size": 4, "color": style["color"]},
             "hoverinfo": "skip",
@@ -121,13 +108,13 @@ def lone_points(height: Values, style: dict[str, Any], range: Range) -> Iterator
 
 
 def happenings(happened: Sequence[Mark], scale: Axis) -> Iterator[dict[str, Any]]:
-    """Small triangles that tell, above the lines that `_layout` draws."""
+    """Small triangles with hover texts, above the lines that `_layout` draws."""
     if happened:
         yield {
             "type": "scatter",
             "mode": "markers",
             "name": "",
-            "x": [moment(mark.time) for mark in happened],
+            "x": [iso_time(mark.time) for mark in happened],
             "y": [scale.top] * len(happened),
             "marker": {"size": 7, "symbol": "triangle-down", "color": GREY},
             "text": [plain(mark.text) for mark in happened],
@@ -139,8 +126,8 @@ def happenings(happened: Sequence[Mark], scale: Axis) -> Iterator[dict[str, Any]
 def band(start: float, end: float, reason: str, told: bool) -> dict[str, Any]:
     drawn: dict[str, Any] = {
         "type": "rect",
-        "x0": moment(start),
-        "x1": moment(end),
+        "x0": iso_time(start),
+        "x1": iso_time(end),
         "y0": 0,
         "y1": 1,
         "yref": "paper",
@@ -157,8 +144,8 @@ def band(start: float, end: float, reason: str, told: bool) -> dict[str, Any]:
 def upright(at: float) -> dict[str, Any]:
     return {
         "type": "line",
-        "x0": moment(at),
-        "x1": moment(at),
+        "x0": iso_time(at),
+        "x1": iso_time(at),
         "y0": 0,
         "y1": 1,
         "yref": "paper",

@@ -12,9 +12,10 @@ from typing import Any
 
 from webapp.charts import drawing
 from webapp.charts.axis import Axis, axis, shortened
-from webapp.charts.drawing import GREY, moment
+from webapp.charts.drawing import GREY
 from webapp.charts.lines import Line, Mark, Values, lines, marks
 from webapp.charts.palette import colour, colour_index, is_hollow
+from webapp.formats import iso_time
 from webapp.history import Answer
 from webapp.lens import Chart
 
@@ -148,7 +149,7 @@ def _layout(
         "meta": {"unit": scale.unit},
         "xaxis": {
             "type": "date",
-            "range": [moment(start), moment(end)],
+            "range": [iso_time(start), iso_time(end)],
             "tickformat": "%H:%M" if end - start <= 36 * 3600 else "%d %b %H:%M",
             "hoverformat": "%d %b %H:%M:%S",
             "nticks": 6,

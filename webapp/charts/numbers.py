@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from webapp import formats
 from webapp.charts.axis import axis, shortened
-from webapp.charts.drawing import moment
 from webapp.charts.lines import Line, lines
+from webapp.formats import iso_time
 from webapp.history import Answer
 from webapp.lens import Chart
 
@@ -59,7 +59,7 @@ def table(chart: Chart, answer: Answer) -> tuple[list[str], list[list[str | floa
     drawn = lines(chart, answer)
     head = ["time (UTC)", *(f"{line.name} ({chart.unit})" for line in drawn)]
     rows = zip(answer.range.times, *(line.values for line in drawn))
-    return head, [[moment(at), *values] for at, *values in rows]
+    return head, [[iso_time(at), *values] for at, *values in rows]
 
 
 def _digest(line: Line, divisor: float) -> Digest:

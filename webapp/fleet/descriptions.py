@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from webapp.fields import Rejection, number, printable, shown, shows_nothing, text, values, whole
+from webapp.fields import Rejection, number, printable, shown, text, values, whole
+from webapp.heartbeat import shows_nothing
 
 #: Largest `meta` and `capabilities` that are kept, as bytes of JSON, and the largest snapshot.
 LARGEST_META = 16 * 1024
@@ -226,7 +227,8 @@ def _id(value: Any) -> str:
 
 
 def _host(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_ID:
+    # Where no agent reports, a node is named after it.
+    if not isinstance(value, str) or shows_nothing(value) or value in (".", "..") or len(value) > LONGEST_ID:
         raise BadRequest("host", f"expected a host name or an address, got {shown(value)}")
     return printable(value)
 

@@ -21,7 +21,7 @@ from webapp.fields import Rejection
 from webapp.fleet import descriptions
 from webapp.fleet.descriptions import Description, Load, ReportTimes
 from webapp.fleet.instance import Instance, Report, is_alive
-from webapp.fleet.registry import boottime
+from webapp.fleet.listening import boottime
 from webapp.snapshot import Snapshot
 
 #: An instance that has been silent for longer is forgotten.
@@ -156,8 +156,8 @@ class Instances:
             record.seen = now = self._clock()
             collected = now - _age_s(read, times, self._wall())
             before = record.report
-            if before is not None and read.timestamp_ms is not None and read.timestamp_ms == before.snapshot.timestamp_ms:
-                collected = min(collected, before.collected)  # the same snapshot again
+            if before is not None and message.get("timestamp_ms") is not None and _is_same(read, raw, before):
+                collected = min(collected, before.collected)
             record.report = Report(read, raw, times, rejected, collected, now)
             self.messages["report"] += 1
         return rejected
@@ -216,6 +216,13 @@ class Instances:
             reported_at=None if report is None else wall - (now - report.received),
             source=record.source,
         )
+
+
+def _is_same(read: Snapshot, raw: str, before: Report) -> bool:
+    """Whether a snapshot that says its time was sent again; one whose time can't be read, if all of it is as before."""
+    if read.timestamp_ms is None:
+        return raw == before.raw
+    return read.timestamp_ms == before.snapshot.timestamp_ms
 
 
 def _age_s(read: Snapshot, times: ReportTimes, wall: float) -> float:

@@ -28,18 +28,15 @@ SILENT = "silent"
 
 _WORST = (UNKNOWN, ACCEPTING, DEGRADED, REJECTING)
 
-Render = Callable[[Measurement, float], Sequence[str]]
-
 
 class WithInstances:
     """A `Fleet` and the instances, merged at each call."""
 
-    def __init__(self, fleet: Fleet, instances: Instances, own_name: str, render: Render) -> None:
-        """`own_name`: of this machine, where it has no agent. `render` makes a node's text for /metrics."""
+    def __init__(self, fleet: Fleet, instances: Instances, own_name: str) -> None:
+        """`own_name`: of this machine, where it has no agent."""
         self._fleet = fleet
         self._instances = instances
         self._own_name = own_name
-        self._render = render
 
     def nodes(self) -> list[Node]:
         nodes = self._fleet.nodes()
@@ -57,16 +54,6 @@ class WithInstances:
         residents = self._residents(nodes).get(name)
         found = next((node for node in nodes if node.name == name), None)
         return _merged(found, name, residents) if residents else found
-
-    def exposed(self) -> list[Node]:
-        """The nodes with their text for /metrics."""
-        return [
-            node if node.exposition or node.numbers is None else replace(node, exposition=self._text(node))
-            for node in self.nodes()
-        ]
-
-    def _text(self, node: Node) -> Sequence[str]:
-        return self._render(node.measurement, node.heard_at + node.heard_s - node.measured_s)
 
     def admissions(self) -> dict[str, str]:
         """The worst that the instances on a node say of it, by the node's name."""
@@ -114,13 +101,13 @@ class Recorder:
         self._last = dict(known or {})
 
     def step(self) -> None:
-        """Record what is new since the step before; forget nodes that nobody told of for an hour."""
+        """Record what is new since the step before; forget nodes that nothing was heard of for an hour."""
         nodes = self._fleet.nodes()
         for node in nodes:
             if node.measurement.agent.id != NO_AGENT:
                 self._last.pop(node.name, None)  # its agent's from now on
                 continue
-            at = node.heard_at + node.heard_s - node.measured_s
+            at = node.measured_at
             # Clocks that are read one after the other differ by less than this.
             if node.numbers is not None and at > self._last.get(node.name, 0.0) + 0.5:
                 self._record(node.numbers, at)
@@ -182,7 +169,7 @@ def _merged(node: Node | None, name: str, residents: Sequence[Instance]) -> Node
     engines = tuple(_with_residents(node.measurement.engines, residents))
     if engines == node.measurement.engines:
         return node
-    return replace(node, measurement=replace(node.measurement, engines=engines), exposition=())
+    return node._replace(measurement=replace(node.measurement, engines=engines))
 
 
 def _made(name: str, residents: Sequence[Instance], before: Node | None) -> Node:
@@ -236,7 +223,7 @@ def _with_residents(engines: Sequence[Engine], residents: Sequence[Instance]) ->
 
 
 def _filled(engine: Engine, instance: Instance) -> Engine:
-    """What the agent does not know of an engine, its instance may have told."""
+    """What the agent doesn't know of an engine, its instance may have reported."""
     running = engine.requests.running
     inflight = instance.current_load.inflight
     return replace(

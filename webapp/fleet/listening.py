@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 #: Seconds between two ticks, and the gap between them from which on nobody listened.
@@ -10,13 +11,18 @@ TICK_SECONDS = 1.0
 LONGEST_GAP_SECONDS = 5.0
 
 #: Seconds for which the pages say that nobody listened: every live node has reported again by then.
-TOLD_SECONDS = 60.0
+NOTICE_SECONDS = 60.0
+
+
+def boottime() -> float:
+    """Seconds since this machine booted, time asleep included. https://man7.org/linux/man-pages/man2/clock_gettime.2.html"""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Listening:
-    """Adds up the time in which this process did not run. Something calls `tick` each second while it does."""
+    """Adds up the time in which this process did not run. While it runs, something must call `tick` each second."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float] = boottime) -> None:
         """`clock` is the registry's: seconds, time asleep included."""
         self._clock = clock
         self._lock = threading.Lock()
@@ -53,7 +59,7 @@ class Listening:
     def notice(self) -> str | None:
         """What a reader must know about the states of now, in a sentence."""
         since = self._clock() - self._resumed
-        if since > TOLD_SECONDS:
+        if since > NOTICE_SECONDS:
             return None
         return (
             f"This control plane did not listen for {_span(self._gap)} until {_span(since)} ago: "

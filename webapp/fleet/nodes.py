@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from webapp.fields import Rejection
 from webapp.fleet.notes import Note
@@ -47,9 +47,8 @@ class Conflict:
     is_heir: bool = False
 
 
-@dataclass(frozen=True)
-class Node:
-    """What is known of one node at one moment."""
+class Node(NamedTuple):
+    """What is known of one node at one moment. A tuple, since a fleet of them is made at each look, three times as fast."""
 
     name: str
     measurement: Measurement
@@ -70,8 +69,6 @@ class Node:
     conflict: Conflict | None = None
     #: Why it drains, if an admin said so.
     note: Note | None = None
-    #: The measurement as Prometheus text, one entry a family.
-    exposition: Sequence[str] = ()
 
     @property
     def unanswered_s(self) -> float | None:
@@ -80,6 +77,11 @@ class Node:
         if answered is None or self.state not in ("fresh", "late") or answered <= 3 * self.interval_s + 5:
             return None
         return answered
+
+    @property
+    def measured_at(self) -> float:
+        """Unix time of its last measurement, on this machine's clock."""
+        return self.heard_at + self.heard_s - self.measured_s
 
     @property
     def numbers(self) -> Measurement | None:

@@ -1,4 +1,4 @@
-"""All instances as one pool, for what schedules over pools: counts, sums, and where each of them comes from."""
+"""All instances as one pool, for schedulers that work with pools: counts, sums, and where each of them comes from."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _STATES = (ACCEPTING, DEGRADED, REJECTING)
 def pool_resource(instances: Sequence[Instance], *, ttl_s: float, now: float, name: str) -> dict[str, Any]:
     """The pool at the Unix time `now`. Sums are over alive instances whose numbers are young enough."""
     alive = [one for one in instances if one.is_alive]
-    told = [numbers(one.resources) for one in alive if one.resources]
-    states = [resource["admission_state"] for resource in told]
+    reported = [numbers(one.resources) for one in alive if one.resources]
+    states = [resource["admission_state"] for resource in reported]
     counts = {state: states.count(state) for state in _STATES}
     inflight = total(one.current_load.inflight for one in alive)
     qps = total(one.current_load.qps_1m for one in alive)
@@ -28,9 +28,9 @@ def pool_resource(instances: Sequence[Instance], *, ttl_s: float, now: float, na
         "proxy_id": name,
         "generated_at": now,
         "ttl_s": ttl_s,
-        "metric_source": _sources(bool(told), inflight is not None, qps is not None),
+        "metric_source": _sources(bool(reported), inflight is not None, qps is not None),
         "metric_quality": {
-            "resource": quality(len(told), len(alive)),
+            "resource": quality(len(reported), len(alive)),
             "load": quality(sum(one.current_load.inflight is not None for one in alive), len(alive)),
             "queue": "missing",
         },
@@ -39,8 +39,8 @@ def pool_resource(instances: Sequence[Instance], *, ttl_s: float, now: float, na
             "total": len(instances),
             "alive": len(alive),
             "stale": len(instances) - len(alive),
-            "with_resource": len(told),
-            "missing_resource": len(alive) - len(told),
+            "with_resource": len(reported),
+            "missing_resource": len(alive) - len(reported),
             **counts,
         },
         "load": {
@@ -52,14 +52,14 @@ def pool_resource(instances: Sequence[Instance], *, ttl_s: float, now: float, na
             "ready_queue_depth": None,
             "queue_pressure": None,
         },
-        "utilization": _utilization(told),
+        "utilization": _utilization(reported),
         "pool_admission_state": state,
         "pool_admission_reason": ", ".join(f"{count} {word}" for word, count in counts.items()) + f", {len(alive)} alive",
     }
 
 
 def pool_state(alive: int, counts: dict[str, int]) -> str:
-    """Whether the pool takes new work: unknown where no living instance tells, degraded where some can't or don't.
+    """Whether the pool takes new work: unknown where no living instance reports, degraded where some can't or don't.
 
     >>> pool_state(0, {"accepting": 0, "degraded": 0, "rejecting": 0})
     'rejecting'
@@ -73,12 +73,12 @@ def pool_state(alive: int, counts: dict[str, int]) -> str:
     return ACCEPTING if counts[ACCEPTING] == alive else DEGRADED
 
 
-def _utilization(told: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _utilization(reported: Sequence[dict[str, Any]]) -> dict[str, Any]:
     def known(name: str) -> list[Any]:
-        return [resource[name] for resource in told if resource[name] is not None]
+        return [resource[name] for resource in reported if resource[name] is not None]
 
     def ratio(used: str, of: str) -> float | None:
-        pairs = [(one[used], one[of]) for one in told if one[used] is not None and one[of]]
+        pairs = [(one[used], one[of]) for one in reported if one[used] is not None and one[of]]
         return sum(pair[0] for pair in pairs) / sum(pair[1] for pair in pairs) if pairs else None
 
     return {
@@ -118,12 +118,12 @@ def _sources(resource: bool, inflight: bool, qps: bool) -> dict[str, str]:
     }
 
 
-def quality(told: int, alive: int) -> str:
+def quality(reported: int, alive: int) -> str:
     """
     >>> quality(0, 3), quality(2, 3), quality(3, 3), quality(0, 0)
     ('missing', 'partial', 'complete', 'missing')
     """
-    return "missing" if not told else "complete" if told == alive else "partial"
+    return "missing" if not reported else "complete" if reported == alive else "partial"
 
 
 def _spread(ages: Sequence[float]) -> dict[str, float | None]:

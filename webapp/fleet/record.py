@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from webapp.fields import Rejection
 from webapp.fleet.nodes import USUAL_INTERVAL_SECONDS
 from webapp.fleet.transit import Transit
 from webapp.measurement import Measurement
+
+#: Messages that came late come within this time of each other.
+LATEST_TOGETHER_SECONDS = 5.0
+
+
+class Rival(NamedTuple):
+    """Another agent that reported under a node's name and was refused, last at `refused` on the registry's clock."""
+
+    agent_id: str  # "" if it has none
+    source: str
+    refused: float
+
+
+class Echo(NamedTuple):
+    """The first message of a run that was taken for ended, and when it arrived, on the registry's clock."""
+
+    boot: str
+    sequence: int
+    arrived: float
 
 
 @dataclass
@@ -25,20 +44,20 @@ class Record:
     source: str
     rejected: tuple[Rejection, ...]
     clock_offset_s: float | None
-    exposition: Sequence[str] = ()
     #: What `Listening` had missed when it was heard.
     missed: float = 0.0
-    #: Another agent under this name: its identity ("" for none), its address, and when it was refused.
-    conflict: tuple[str, str, float] | None = None
+    rival: Rival | None = None
     #: The agent that an admin has given the name to.
     heir: str = ""
     #: Runs of the agent that ended: their messages come late.
     past_boots: deque[str] = field(default_factory=lambda: deque(maxlen=16))
+    echo: Echo | None = None
     transit: Transit = field(default_factory=Transit)
+    #: The agent's, in seconds; kept here, where each look at the fleet finds it.
+    interval: float = field(init=False)
 
-    @property
-    def interval(self) -> float:
-        return self.measurement.agent.interval_s or USUAL_INTERVAL_SECONDS
+    def __post_init__(self) -> None:
+        self.interval = self.measurement.agent.interval_s or USUAL_INTERVAL_SECONDS
 
 
 def is_replay(known: Record, measurement: Measurement) -> bool:
@@ -49,6 +68,19 @@ def is_replay(known: Record, measurement: Measurement) -> bool:
     if boot == known.measurement.agent.boot:
         return sequence <= (known.measurement.agent.sequence or 0)
     return boot in known.past_boots
+
+
+def is_twin(known: Record, measurement: Measurement, arrived: float) -> bool:
+    """Whether a run that was taken for ended goes on: two machines have one identity, as copies of one disk do.
+
+    A single message of it, or a heap of them at once, only came late.
+    """
+    boot, sequence = measurement.agent.boot, measurement.agent.sequence
+    if not boot or sequence is None or boot not in known.past_boots:
+        return False
+    if known.echo is None or known.echo.boot != boot:
+        known.echo = Echo(boot, sequence, arrived)
+    return sequence > known.echo.sequence and arrived - known.echo.arrived >= LATEST_TOGETHER_SECONDS
 
 
 def generic(path: str) -> str:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Literal
 
-from webapp.fleet.listening import Listening
+from webapp.fleet.listening import Listening, boottime
 from webapp.fleet.nodes import GONE_AFTER_SECONDS, Conflict, Node, state
 from webapp.fleet.notes import Note, Notes
-from webapp.fleet.record import Record, generic, is_replay
+from webapp.fleet.record import Record, Rival, generic, is_replay, is_twin
 from webapp.fleet.transit import Transit
 from webapp.heartbeat import Reading
 from webapp.measurement import FRESH_FOR_SECONDS, Measurement
@@ -38,11 +38,6 @@ class FleetFull(Exception):
 Outcome = Literal["accepted", "replayed"]
 
 
-def boottime() -> float:
-    """Seconds since this machine booted, time asleep included. https://man7.org/linux/man-pages/man2/clock_gettime.2.html"""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
 class Registry:
     """Every node that was heard and not forgotten. Safe to use from many threads."""
 
@@ -51,7 +46,6 @@ class Registry:
         *,
         clock: Callable[[], float] = boottime,
         wall: Callable[[], float] = time.time,
-        render: Callable[[Measurement, float], Sequence[str]] = lambda measurement, measured_at: (),
         record: Callable[[Measurement, float, bytes | None], None] = lambda measurement, measured_at, message: None,
         drop: Callable[[str], None] = lambda name: None,
         listening: Listening | None = None,
@@ -59,8 +53,7 @@ class Registry:
         most_nodes: int = 20_000,
         forget_after_seconds: float = 168 * 3600.0,
     ) -> None:
-        """`render` makes a node's text for /metrics; `record` keeps the measurement, whose message it
-        gets where that is without fault; both are called once a heartbeat.
+        """`record` keeps the measurement of a heartbeat, whose message it gets where that is without fault.
 
         `drop` removes what was kept of a node that is forgotten.
 
@@ -68,7 +61,6 @@ class Registry:
         """
         self._clock = clock
         self._wall = wall
-        self._render = render
         self._record = record
         self._drop = drop
         self._listening = listening
@@ -109,16 +101,21 @@ class Registry:
                     f"node {name!r} is reported by agent {known.measurement.agent.id} "
                     f"from {known.source or 'an unknown address'}; give one of the two another name"
                 )
+            elif is_twin(known, measurement, arrived):
+                known.rival = Rival(measurement.agent.id or "", source, arrived)
+                self.heartbeats["conflict"] += 1
+                raise HeartbeatConflict(
+                    f"node {name!r} is reported from {known.source or 'an unknown address'} too, by an agent with the same "
+                    "identity; give one of the two another name, and a data directory of its own"
+                )
             elif is_replay(known, measurement):
                 self.heartbeats["replayed"] += 1
                 return "replayed"
             record = self._records[name] = self._updated(known, reading, source, arrived)
-            measured_at = record.heard_at - (record.heard - record.measured)
-            record.exposition = self._render(measurement, measured_at)
             self.heartbeats["accepted"] += 1
             self.rejections.update(generic(rejection.path) for rejection in reading.rejected)
         if record.heard - record.measured <= FRESH_FOR_SECONDS:
-            self._record(measurement, measured_at, reading.message)
+            self._record(measurement, record.heard_at - (record.heard - record.measured), reading.message)
         return "accepted"
 
     def _missed(self, now: float) -> float:
@@ -151,7 +148,7 @@ class Registry:
             return False
         if self._silence(known, arrived) > FRESH_FOR_SECONDS:
             return False
-        known.conflict = (theirs or "", source, arrived)
+        known.rival = Rival(theirs or "", source, arrived)
         return True
 
     def _updated(self, known: Record | None, reading: Reading, source: str, arrived: float) -> Record:
@@ -176,8 +173,8 @@ class Registry:
         )
         if known is not None:
             if known.heir != (measurement.agent.id or ""):
-                record.conflict, record.heir = known.conflict, known.heir
-            record.past_boots = known.past_boots
+                record.rival, record.heir = known.rival, known.heir
+            record.past_boots, record.echo = known.past_boots, known.echo
             before = known.measurement.agent.boot
             if before and before != measurement.agent.boot:
                 record.past_boots.append(before)
@@ -202,7 +199,6 @@ class Registry:
                     rejected=(),
                     clock_offset_s=None,
                     missed=self._missed(now) - unheard_s,
-                    exposition=self._render(measurement, heard_at - (measurement.load.age_s or 0.0)),
                 ),
             )
 
@@ -228,9 +224,9 @@ class Registry:
         """Give the name to the other agent that uses it; it takes it with its next heartbeat. False if there is none."""
         with self._lock:
             record = self._records.get(name)
-            if record is None or record.conflict is None or not record.conflict[0]:
+            if record is None or record.rival is None or not record.rival.agent_id:
                 return False
-            record.heir = record.conflict[0]
+            record.heir = record.rival.agent_id
             return True
 
     def expire(self) -> list[str]:
@@ -267,23 +263,23 @@ class Registry:
             return self._seen(record, now, self._missed(now)) if record else None
 
     def _seen(self, record: Record, now: float, missed: float) -> Node:
-        conflict = None
-        if record.conflict is not None and now - record.conflict[2] <= FRESH_FOR_SECONDS:
-            agent, source, at = record.conflict
-            conflict = Conflict(agent or "without an identity", source, now - at, bool(agent) and agent == record.heir)
-        return Node(
-            name=record.name,
-            measurement=record.measurement,
-            state=state(max(0.0, now - record.heard - (missed - record.missed)), record.interval),
-            heard_s=max(0.0, now - record.heard),
-            measured_s=max(0.0, now - record.measured),
-            heard_at=record.heard_at,
-            first_heard_at=record.first_heard_at,
-            interval_s=record.interval,
-            clock_offset_s=record.clock_offset_s,
-            source=record.source,
-            rejected=record.rejected,
-            conflict=conflict,
-            note=self._notes.get(record.name),
-            exposition=record.exposition,
+        conflict, rival = None, record.rival
+        if rival is not None and now - rival.refused <= FRESH_FOR_SECONDS:
+            is_heir = bool(rival.agent_id) and rival.agent_id == record.heir
+            conflict = Conflict(rival.agent_id or "without an identity", rival.source, now - rival.refused, is_heir)
+        interval, heard_s, measured_s = record.interval, now - record.heard, now - record.measured
+        return Node(  # by place: by name, a fleet takes half as long again
+            record.name,
+            record.measurement,
+            state(heard_s - (missed - record.missed), interval),
+            heard_s if heard_s > 0 else 0.0,
+            measured_s if measured_s > 0 else 0.0,
+            record.heard_at,
+            record.first_heard_at,
+            interval,
+            record.clock_offset_s,
+            record.source,
+            record.rejected,
+            conflict,
+            self._notes.get(record.name),
         )

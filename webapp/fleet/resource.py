@@ -37,19 +37,19 @@ def normalised(instance: Instance, *, raw: bool = True) -> dict[str, Any]:
 
 def numbers(snapshot: Snapshot | None) -> dict[str, Any]:
     """What was measured; all null without a snapshot."""
-    told = snapshot or Snapshot()
-    memory = told.devices.memory
-    traffic = told.devices.network[0] if told.devices.network else None
+    given = snapshot or Snapshot()
+    memory = given.devices.memory
+    traffic = given.devices.network[0] if given.devices.network else None
     return {
-        "cpu_util": told.devices.cpu.utilization_pct,
+        "cpu_util": given.devices.cpu.utilization_pct,
         "memory_used_mb": memory.used_mb,
         "memory_total_mb": memory.total_mb,
         "memory_free_mb": memory.free_mb,
-        "memory_free_ratio": told.memory_free_ratio,
-        **_gpus(told.gpus, told.timestamp_ms),
+        "memory_free_ratio": given.memory_free_ratio,
+        **_gpus(given.gpus, given.timestamp_ms),
         "network_rx_mbps": traffic.rx_mbps if traffic else None,
         "network_tx_mbps": traffic.tx_mbps if traffic else None,
-        "admission_state": told.admission_state if snapshot else None,
+        "admission_state": given.admission_state if snapshot else None,
     }
 
 

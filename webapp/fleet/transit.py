@@ -1,4 +1,4 @@
-"""How long a heartbeat was under way, told without trusting anyone's wall clock.
+"""How long a heartbeat was under way, without trusting anyone's wall clock.
 
 The node states its uptime at sending; this machine's clock says when the message arrived. Both run at one
 speed, so their difference is constant but for the way. A message that a proxy held back for minutes shows a

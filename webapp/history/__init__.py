@@ -2,8 +2,8 @@
 
 Beside that, read in this order:
 
+    ranges        grids of times: by the names that the pages give them, and on steps that viewers share
     extent        where a chart's lines begin and end, in words
-    ranges        grids of times that viewers share
     embedded      the history in the store
     past          the fleet as it was, rebuilt from the store
 
@@ -12,7 +12,6 @@ The history from Prometheus is `webapp.prometheus.history`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -39,48 +38,6 @@ class Range:
     def times(self) -> list[float]:
         count = round((self.end - self.start) / self.step) + 1
         return [self.start + index * self.step for index in range(count)]
-
-
-#: Name of a range on the pages -> its length and its step, in seconds.
-RANGES = {"15m": (900.0, 10.0), "1h": (3600.0, 15.0), "6h": (21_600.0, 90.0), "24h": (86_400.0, 360.0)}
-
-
-#: Steps of a range that the reader names by its length, in seconds.
-_STEPS = (10, 15, 30, 60, 90, 120, 180, 300, 360, 600, 900, 1800, 3600, 7200, 10_800)
-
-_UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
-
-#: Points of a line: as many as a chart has pixels to tell apart.
-_MOST_POINTS = 240
-
-
-def named(name: str) -> tuple[float, float] | None:
-    """Length and step, in seconds, of a range by its name: one of RANGES, or a length from 5 minutes to 30 days.
-
-    >>> named("1h"), named("3h"), named("30d"), named("3 weeks")
-    ((3600.0, 15.0), (10800.0, 60.0), (2592000.0, 10800.0), None)
-    """
-    if name in RANGES:
-        return RANGES[name]
-    found = re.fullmatch(r"([1-9][0-9]{0,3})([mhd])", name)
-    length = float(found[1]) * _UNITS[found[2]] if found else 0.0
-    if not 300 <= length <= 30 * 86_400:
-        return None
-    return length, float(next(step for step in _STEPS if length / step <= _MOST_POINTS))
-
-
-def recent(name: str, now: float) -> Range:
-    """The range of that name that ends now, on its grid. Raises KeyError.
-
-    >>> recent("1h", 1_000_000_007.0)
-    Range(start=999996405.0, end=1000000005.0, step=15.0)
-    """
-    known = named(name)
-    if known is None:
-        raise KeyError(name)
-    length, step = known
-    end = now // step * step
-    return Range(end - length, end, step)
 
 
 @dataclass(frozen=True)

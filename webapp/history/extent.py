@@ -12,11 +12,8 @@ from datetime import UTC, datetime
 from webapp.history import LOOKBACK_SECONDS, Answer
 
 
-def extent(answer: Answer, families: Iterable[str], promql: str | None = None) -> str:
-    """A sentence on the lines of some families; "" where they fill the range.
-
-    `promql` is what was asked, where a reader could ask it too.
-    """
+def extent(answer: Answer, families: Iterable[str]) -> str:
+    """A sentence on the lines of some families; "" where they fill the range."""
     wanted = set(families)
     known = [
         index
@@ -26,7 +23,7 @@ def extent(answer: Answer, families: Iterable[str], promql: str | None = None) -
         if value is not None
     ]
     if not known:
-        return f"no such series: {promql}" if promql else "no such series"
+        return "no such series"
     range = answer.range
     slack = max(LOOKBACK_SECONDS, 2 * range.step)
     first, last = (range.start + index * range.step for index in (min(known), max(known)))

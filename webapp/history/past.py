@@ -48,7 +48,7 @@ class PastFleet(Fleet, Protocol):
 
 
 class Past(Protocol):
-    """A history that can tell how the fleet was."""
+    """A history that can say what the fleet was like."""
 
     def at(self, moment: float) -> PastFleet:
         """The fleet at a Unix time. Raises HistoryUnavailable."""
@@ -165,7 +165,9 @@ class StoredFleet:
         return next(iter(self._read(name)), None)
 
     def notices(self) -> list[str]:
-        return [f"Nobody listened then ({self._unheard}): the nodes stand as they were heard last."] if self._unheard else []
+        if not self._unheard:
+            return []
+        return [f"Nobody was listening then ({self._unheard}): the nodes are shown as they were last heard."]
 
     def _read(self, name: str | None) -> list[Node]:
         """Raises HistoryUnavailable."""

@@ -1,4 +1,4 @@
-"""The last hour of every node's CPU and RAM where a Prometheus tells the fleet: one question for all nodes, shared.
+"""The last hour of every node's CPU and RAM where the fleet comes from Prometheus: one query for all nodes, shared.
 
 Nobody waits for it. Until it is answered a page has no lines; what could not be asked anew ends where it ended.
 """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from webapp import formats
 from webapp.fleet.nodes import Node
 from webapp.overview import gauges
-from webapp.overview.gauges import Gauge, Level
+from webapp.overview.gauges import Level
 from webapp.prometheus.alerts import Alert
 
 
@@ -47,17 +47,20 @@ def _of_node(node: Node) -> Iterator[Concern]:
     numbers = node.numbers
     if numbers is None:
         return
-    fullest = gauges.fullest_disk(numbers)
-    measured: list[tuple[str, Gauge | None]] = [("CPU", gauges.cpu(numbers)), ("RAM", gauges.memory(numbers))]
-    if fullest:
-        measured.append((f"disk {fullest[0].mount}", fullest[1]))
-    for what, gauge in measured:
-        if gauge is not None and gauge.level != "normal":
-            yield Concern(node.name, gauge.level, f"{what} {formats.percent(gauge.percent)} %")
+    disk, fullest = gauges.fullest_disk(numbers) or (None, None)
+    for what, gauge in (("CPU", gauges.cpu(numbers)), ("RAM", gauges.memory(numbers)), ("disk", fullest)):
+        if gauge is not None and (level := gauge.level) != "normal":
+            of = f"disk {disk.mount}" if disk and gauge is fullest else what
+            yield Concern(node.name, level, f"{of} {formats.percent(gauge.percent)} %")
     for engine in numbers.engines:
-        if engine.state == "orphaned":
-            yield Concern(node.name, "critical", f"engine {engine.id} is orphaned")
-        elif engine.state == "silent":
-            yield Concern(node.name, "warning", f"engine {engine.id} is registered but not heard")
-        elif engine.state == "dead":
-            yield Concern(node.name, "critical", f"engine {engine.id} is dead")
+        if engine.state in _ENGINE_CONCERNS:
+            level, said = _ENGINE_CONCERNS[engine.state]
+            yield Concern(node.name, level, f"engine {engine.id} {said}")
+
+
+#: By the engine's state.
+_ENGINE_CONCERNS: dict[str | None, tuple[Level, str]] = {
+    "orphaned": ("critical", "is orphaned"),
+    "silent": ("warning", "is registered but not heard"),
+    "dead": ("critical", "is dead"),
+}

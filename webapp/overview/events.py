@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from webapp.fleet.nodes import Node
 from webapp.measurement import Measurement
@@ -14,6 +14,9 @@ from webapp.measurement import Measurement
 Kind = Literal["joined", "lost", "back", "started", "stopped", "orphaned"]
 
 KEEP_SECONDS = 3600.0
+
+#: A start that is later by more than this may be that of another process with the same id.
+LATER_START_SECONDS = 5.0
 
 #: However much changes, this many are kept.
 MOST_EVENTS = 2_000
@@ -33,8 +36,25 @@ class Event:
     def text(self) -> str:
         """What happened, without the node's name."""
         if not self.engine:
-            return {"joined": "joined", "lost": "lost", "back": "back"}.get(self.kind, self.kind)
+            return self.kind
         return f"{self.engine} {self.kind}"
+
+
+class _Running(NamedTuple):
+    """What is remembered of an engine from one measurement to the next."""
+
+    model: str
+    state: str
+    #: Unix time, None where the measurement doesn't say it.
+    started_at: float | None
+    age_s: float | None
+    pid: int | None
+
+    def replaced(self, before: _Running) -> bool:
+        """Whether another process has the id. A start that moves while the age goes on is our clock, set right."""
+        if not self.started_at or not before.started_at or self.started_at - before.started_at <= LATER_START_SECONDS:
+            return False
+        return self.pid != before.pid or (self.age_s or 0.0) <= (before.age_s or 0.0)
 
 
 class Events:
@@ -44,11 +64,11 @@ class Events:
         self._wall = wall
         self._lock = threading.Lock()
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
-        self._engines: dict[str, dict[str, tuple[str, str, float | None]]] = {}
+        self._engines: dict[str, dict[str, _Running]] = {}
         self._lost: set[str] = set()
 
     def know(self, measurement: Measurement) -> None:
-        """Start from what was known before a restart: nothing of it is news."""
+        """Start from a measurement of before a restart: nothing in it is news."""
         with self._lock:
             self._engines[measurement.node] = _engines(measurement, 0.0)
 
@@ -67,30 +87,23 @@ class Events:
             for id in now.keys() | before.keys():
                 self._compare(measured_at, node, id, before.get(id), now.get(id))
 
-    def _compare(
-        self,
-        at: float,
-        node: str,
-        id: str,
-        before: tuple[str, str, float | None] | None,
-        now: tuple[str, str, float | None] | None,
-    ) -> None:
+    def _compare(self, at: float, node: str, id: str, before: _Running | None, now: _Running | None) -> None:
         def tell(kind: Kind, model: str) -> None:
             self._events.append(Event(at, kind, node, id, model))
 
-        if now is None or (now[1] == "dead" and before and before[1] != "dead"):
-            if before and before[1] != "dead":
-                tell("stopped", before[0])
-        elif before is None or (before[1] == "dead" and now[1] != "dead"):
-            tell("started", now[0])
-        elif now[1] == "orphaned" != before[1]:
-            tell("orphaned", now[0])
-        elif before[2] and now[2] and now[2] - before[2] > 5:  # the same id, another process
-            tell("stopped", before[0])
-            tell("started", now[0])
+        if now is None or (now.state == "dead" and before and before.state != "dead"):
+            if before and before.state != "dead":
+                tell("stopped", before.model)
+        elif before is None or (before.state == "dead" and now.state != "dead"):
+            tell("started", now.model)
+        elif now.state == "orphaned" != before.state:
+            tell("orphaned", now.model)
+        elif now.replaced(before):
+            tell("stopped", before.model)
+            tell("started", now.model)
 
     def watch(self, nodes: Iterable[Node]) -> None:
-        """Look which nodes fell silent since the last look."""
+        """Note which nodes fell silent since the last call."""
         now = self._wall()
         silent = [node for node in nodes if node.state in ("stale", "gone")]
         with self._lock:
@@ -106,19 +119,21 @@ class Events:
             self._lost.discard(node)
 
     def recent(self) -> Sequence[Event]:
-        """The last hour's, newest first."""
+        """The events of the last hour, newest first."""
         since = self._wall() - KEEP_SECONDS
         with self._lock:
             return sorted((event for event in self._events if event.at >= since), key=lambda event: -event.at)
 
 
-def _engines(measurement: Measurement, measured_at: float) -> dict[str, tuple[str, str, float | None]]:
-    """Id -> model, state, and Unix time of the start."""
+def _engines(measurement: Measurement, measured_at: float) -> dict[str, _Running]:
+    """Engines by their ids. `measured_at` is a Unix time, 0 where it isn't known."""
     return {
-        engine.id or "": (
+        engine.id or "": _Running(
             engine.model or "",
             engine.state or "running",
             measured_at - engine.started_s_ago if engine.started_s_ago is not None and measured_at else None,
+            engine.started_s_ago,
+            engine.pid,
         )
         for engine in measurement.engines
     }

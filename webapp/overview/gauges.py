@@ -14,7 +14,7 @@ from webapp.overview.summary import Total, load_per_core
 Level = Literal["normal", "warning", "critical"]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # frozen, it would take three times as long to make: each look makes three of each node
 class Gauge:
     """What a bar shows: how full, the words beside it, and the exact figures for its title."""
 
@@ -76,10 +76,13 @@ def container_memory(measurement: Measurement) -> Gauge | None:
 
 def disk(disk: Disk) -> Gauge | None:
     """Used of what ordinary users may use, as df has it."""
-    used, available, total = _used(disk), disk.available_bytes, disk.total_bytes
-    if used is None or available is None or total is None:
+    available, total = disk.available_bytes, disk.total_bytes
+    if available is None or total is None:
         return None
-    percent = _percent_used(disk)
+    used = disk.used_bytes if disk.used_bytes is not None else total - available
+    if used + available <= 0:
+        return None
+    percent = 100 * used / (used + available)
 
     def words() -> tuple[str, str]:
         left = f"{formats.exact_bytes(available)} left of {formats.exact_bytes(total)}"
@@ -88,23 +91,10 @@ def disk(disk: Disk) -> Gauge | None:
     return Gauge(percent, words, 85, 95)
 
 
-def _used(disk: Disk) -> int | None:
-    """None where the share that is used can't be told."""
-    if disk.available_bytes is None or disk.total_bytes is None:
-        return None
-    used = disk.used_bytes if disk.used_bytes is not None else disk.total_bytes - disk.available_bytes
-    return used if used + disk.available_bytes > 0 else None
-
-
-def _percent_used(disk: Disk) -> float:
-    used = _used(disk)
-    return -1.0 if used is None else 100 * used / (used + (disk.available_bytes or 0))
-
-
 def fullest_disk(measurement: Measurement) -> tuple[Disk, Gauge] | None:
-    fullest = max(measurement.disks, key=_percent_used, default=None)
-    gauge = disk(fullest) if fullest else None
-    return (fullest, gauge) if fullest and gauge else None
+    """The disk that is used most, of those that tell."""
+    found = [(one, gauge) for one in measurement.disks if (gauge := disk(one)) is not None]
+    return max(found, key=lambda known: known[1].percent, default=None)
 
 
 def gpu(gpu: Gpu) -> Gauge | None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from webapp import formats
-from webapp.fleet.nodes import STATES, Node
+from webapp.fleet.nodes import Node
 from webapp.measurement import Engine
 from webapp.overview.gauges import Gauge
-from webapp.overview.summary import Total
+from webapp.overview.summary import Total, total
 
 
 class Placed(NamedTuple):
@@ -33,71 +33,54 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """A model with its engines, those on nodes that are not heard any more included."""
+    """A model with its engines, those on nodes that are not heard any more included. Pages ask twice for each total."""
 
     name: str
     placed: tuple[Placed, ...]
 
     def total(self, value: Callable[[Engine], float | None]) -> Total:
         """The sum over the engines whose numbers are young enough and hold it."""
-        return _total(self.placed, value)
+        values = [value(engine) if node.numbers else None for node, engine in self.placed]
+        return total((node for node, _ in self.placed), values, "engine", "on {} nodes")
 
-    @property
+    @cached_property
     def engines(self) -> Total:
         return self.total(lambda engine: 1)
 
-    @property
+    @cached_property
     def nodes(self) -> list[Node]:
         """Those that it is on, by name."""
         return sorted({one.node.name: one.node for one in self.placed}.values(), key=lambda node: node.name)
 
-    @property
+    @cached_property
     def cores(self) -> Total:
         return self.total(lambda engine: engine.cpu_cores)
 
-    @property
+    @cached_property
     def memory(self) -> Total:
         return self.total(lambda engine: engine.memory_bytes)
 
-    @property
+    @cached_property
     def waiting(self) -> Total:
         return self.total(lambda engine: engine.requests.waiting)
 
-    @property
+    @cached_property
     def running(self) -> Total:
         return self.total(lambda engine: engine.requests.running)
 
-    @property
+    @cached_property
     def prompt_tokens(self) -> Total:
         return self.total(lambda engine: engine.prompt_tokens_per_second)
 
-    @property
+    @cached_property
     def generated_tokens(self) -> Total:
         return self.total(lambda engine: engine.generation_tokens_per_second)
 
-    @property
+    @cached_property
     def kv_cache(self) -> Placed | None:
         """The engine whose KV cache is the fullest; shares of caches have no sum."""
-        told = [one for one in self.placed if one.numbers and one.engine.kv_cache_usage_ratio is not None]
-        return max(told, key=lambda one: one.engine.kv_cache_usage_ratio or 0.0, default=None)
-
-
-def _total(placed: Sequence[Placed], value: Callable[[Engine], float | None]) -> Total:
-    summed: float | None = None
-    counted = 0
-    left_out: Counter[str] = Counter()
-    for node, engine in placed:
-        known = value(engine) if node.numbers else None
-        if known is not None:
-            summed = (summed or 0.0) + known
-            counted += 1
-        elif node.state in ("stale", "gone"):
-            left_out[f"on {node.state} nodes"] += 1
-        else:
-            left_out["not told" if node.numbers else "with old numbers"] += 1
-    order = [*(f"on {state} nodes" for state in STATES), "not told", "with old numbers"]
-    ordered = sorted(left_out.items(), key=lambda item: order.index(item[0]))
-    return Total(summed, counted, len(placed), tuple(ordered), thing="engine")
+        known = [one for one in self.placed if one.numbers and one.engine.kv_cache_usage_ratio is not None]
+        return max(known, key=lambda one: one.engine.kv_cache_usage_ratio or 0.0, default=None)
 
 
 def models(nodes: Iterable[Node]) -> list[Model]:
@@ -134,8 +117,8 @@ def cores_gauge(model: Model) -> Gauge | None:
 def memory_gauge(model: Model) -> Gauge | None:
     """Memory of the model's engines, of all memory of the nodes that they are on."""
     used = model.memory.value
-    told = [node.numbers.load.memory_total_bytes for node in model.nodes if node.numbers]
-    total = sum(size for size in told if size)
+    sizes = [node.numbers.load.memory_total_bytes for node in model.nodes if node.numbers]
+    total = sum(size for size in sizes if size)
     if used is None or not total:
         return None
     unit = formats.byte_unit(total)

@@ -52,16 +52,19 @@ NODE_FIELDS: tuple[Field[Node], ...] = (
     Field("heard_seconds_ago", "Since its last heartbeat.", lambda node: round(node.heard_s, 1), "s"),
     Field("measured_seconds_ago", "Since its last measurement was taken.", lambda node: round(node.measured_s, 1), "s"),
     Field("cpu_percent", "CPU busy, over all cores.", _number(lambda node: node.measurement.load.cpu_percent), "% of all cores"),
-    Field("cpu_cores_used", "Cores kept busy.", _number(lambda node: _rounded(cores_used(node.measurement))), "cores"),
-    Field("cpu_cores", "Cores that it has.", _number(lambda node: node.measurement.load.cpus), "cores"),
+    Field("cpu_cores_used", "Cores in use.", _number(lambda node: _rounded(cores_used(node.measurement))), "cores"),
+    Field("cpu_cores", "Cores.", _number(lambda node: node.measurement.load.cpus), "cores"),
     Field("memory_used_bytes", "Memory in use.", _number(lambda node: node.measurement.load.memory_used_bytes), "bytes"),
-    Field("memory_total_bytes", "Memory that it has.", _number(lambda node: node.measurement.load.memory_total_bytes), "bytes"),
-    Field("load1", "Load average of a minute.", _number(lambda node: node.measurement.load.load1), "tasks"),
-    Field("fullest_disk", "Where its fullest file system is mounted.", lambda node: (_fullest(node) or (None, 0))[0]),
-    Field("fullest_disk_percent", "How full that is.", lambda node: (_fullest(node) or (None, None))[1], "%"),
-    Field("engines", "Engines on it.", _number(lambda node: len(node.measurement.engines)), "engines"),
+    Field("memory_total_bytes", "Total memory.", _number(lambda node: node.measurement.load.memory_total_bytes), "bytes"),
+    Field("load1", "Load average over one minute.", _number(lambda node: node.measurement.load.load1), "tasks"),
+    Field("fullest_disk", "Mount point of its fullest file system.", lambda node: (_fullest(node) or (None, 0))[0]),
+    Field("fullest_disk_percent", "How full that file system is.", lambda node: (_fullest(node) or (None, None))[1], "%"),
+    Field("engines", "Number of engines on it.", _number(lambda node: len(node.measurement.engines)), "engines"),
     Field(
-        "requests_waiting", "Over the engines that tell.", _number(lambda node: waiting(node.measurement.engines)[0]), "requests"
+        "requests_waiting",
+        "Over the engines that report them.",
+        _number(lambda node: waiting(node.measurement.engines)[0]),
+        "requests",
     ),
 )
 
@@ -83,16 +86,16 @@ ENGINE_FIELDS: tuple[Field[Placed], ...] = (
     Field("node_state", "The node's: fresh, late, stale or gone.", lambda one: one.node.state),
     Field("measured_seconds_ago", "Since its last measurement was taken.", lambda one: round(one.node.measured_s, 1), "s"),
     Field("engine_state", "running, orphaned or dead.", _engine("state")),
-    Field("cpu_cores_used", "Cores that its processes keep busy.", _engine("cpu_cores"), "cores"),
+    Field("cpu_cores_used", "Cores that its processes use.", _engine("cpu_cores"), "cores"),
     Field("memory_bytes", "Resident memory.", _engine("memory_bytes"), "bytes"),
-    Field("memory_anonymous_bytes", "Of it, backed by no file.", _engine("memory_anonymous_bytes"), "bytes"),
-    Field("memory_file_bytes", "Of it, mapped from files.", _engine("memory_file_bytes"), "bytes"),
-    Field("memory_shared_bytes", "Of it, shared memory.", _engine("memory_shared_bytes"), "bytes"),
-    Field("processes", "Its processes.", _engine("processes"), "processes"),
-    Field("requests_waiting", "Waiting inside it.", _requests("waiting"), "requests"),
-    Field("requests_running", "Being worked on.", _requests("running"), "requests"),
+    Field("memory_anonymous_bytes", "Of that, anonymous memory.", _engine("memory_anonymous_bytes"), "bytes"),
+    Field("memory_file_bytes", "Of that, mapped from files.", _engine("memory_file_bytes"), "bytes"),
+    Field("memory_shared_bytes", "Of that, shared memory.", _engine("memory_shared_bytes"), "bytes"),
+    Field("processes", "Number of its processes.", _engine("processes"), "processes"),
+    Field("requests_waiting", "Requests waiting in its queue.", _requests("waiting"), "requests"),
+    Field("requests_running", "Requests that it is processing.", _requests("running"), "requests"),
     Field("kv_cache_usage_ratio", "Share of its KV cache in use.", _engine("kv_cache_usage_ratio"), "ratio"),
-    Field("prompt_tokens_per_second", "Prompt tokens read.", _engine("prompt_tokens_per_second"), "tokens/s"),
+    Field("prompt_tokens_per_second", "Prompt tokens processed.", _engine("prompt_tokens_per_second"), "tokens/s"),
     Field("generation_tokens_per_second", "Tokens generated.", _engine("generation_tokens_per_second"), "tokens/s"),
     Field("up_seconds", "Since it was started.", _engine("started_s_ago"), "s"),
 )
@@ -115,15 +118,20 @@ def _total_of(total: Callable[[Model], Total]) -> Callable[[Model], Value]:
 
 MODEL_FIELDS: tuple[Field[Model], ...] = (
     Field("model", "Its name.", lambda model: model.name),
-    Field("nodes", "Nodes that it is on.", lambda model: len(model.nodes), "nodes"),
-    Field("engines_known", "Its engines, those on stale and gone nodes included.", lambda model: len(model.placed), "engines"),
+    Field("nodes", "Number of nodes that it is on.", lambda model: len(model.nodes), "nodes"),
+    Field(
+        "engines_known",
+        "Number of its engines, including those on stale and gone nodes.",
+        lambda model: len(model.placed),
+        "engines",
+    ),
     *(
-        Field(key, "Sum over the engines that tell it and are heard.", _total_of(total), unit)
+        Field(key, "Sum over the engines that report it, on nodes that are heard.", _total_of(total), unit)
         for key, (total, unit) in MODEL_TOTALS.items()
     ),
     Field(
         "kv_cache_usage_ratio",
-        "Of its engine whose KV cache is the fullest.",
+        "KV cache in use, of the engine where it is fullest.",
         lambda model: model.kv_cache.engine.kv_cache_usage_ratio if model.kv_cache else None,
         "ratio",
     ),
@@ -148,9 +156,9 @@ def table(fields: Sequence[Field[T]], items: Iterable[T]) -> tuple[list[str], li
 
 
 def total(of: Total) -> dict[str, Any]:
-    """A total with what it leaves out; without a value where nobody told it."""
+    """A total with what it leaves out; without a value where none reported it."""
     found: dict[str, Any] = {} if of.value is None else {"value": _rounded(of.value)}
-    return found | {"counted": of.counted, "of": of.nodes, "left_out": dict(of.left_out)}
+    return found | {"counted": of.counted, "of": of.of, "left_out": dict(of.left_out)}
 
 
 def fleet_totals(summary: Summary) -> dict[str, Any]:
@@ -162,7 +170,7 @@ def fleet_totals(summary: Summary) -> dict[str, Any]:
         "cpu_cores": total(summary.cores),
         "memory_used_bytes": total(summary.memory_used),
         "memory_total_bytes": total(summary.memory),
-        "engines": total(summary.engines_told),
+        "engines": total(summary.engines_by_node),
         "requests_waiting": queued | {"counted": summary.waiting_engines, "of": summary.engines},
     }
 

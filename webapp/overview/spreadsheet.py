@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 #: A cell that begins with one of these is a formula to a spreadsheet. https://owasp.org/www-community/attacks/CSV_Injection
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")
 
 #: Tells spreadsheets that the text is UTF-8.
 _MARK = "\ufeff"
@@ -30,8 +30,8 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence[str | float | None]]) 
 def _cell(value: str | float | None) -> str | float:
     """Numbers as they are; text that could be a formula behind an apostrophe.
 
-    >>> [_cell(value) for value in ("cpu-07", "=cmd", "\\t=x", " =x", "'", None, 0, 1.5)]
-    ['cpu-07', "'=cmd", "'\\t=x", "' =x", "'", '', 0, 1.5]
+    >>> [_cell(value) for value in ("cpu-07", "=cmd", "＝cmd", "\\t=x", " =x", "'", None, 0, 1.5)]
+    ['cpu-07', "'=cmd", "'＝cmd", "'\\t=x", "' =x", "'", '', 0, 1.5]
     """
     if value is None:
         return ""

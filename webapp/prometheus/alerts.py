@@ -80,7 +80,9 @@ class PrometheusAlerts:
 
     def _firing(self) -> Firing:
         now = self._clock()
-        return self._copies.get("alerts", lambda known: now - known.at <= FRESH_FOR_SECONDS, lambda before: self._ask()).value
+        return self._copies.get(
+            "alerts", lambda known: abs(now - known.at) <= FRESH_FOR_SECONDS, lambda before: self._ask()
+        ).value
 
     def _ask(self) -> Renewal[Firing]:
         at = self._clock()

@@ -1,4 +1,4 @@
-"""What a server said: the API's JSON, or which of the many other things that can stand in its place.
+"""What a server said: the API's JSON, or which of the many other things that can come in its place.
 
 https://prometheus.io/docs/prometheus/latest/querying/api/#format-overview
 """
@@ -34,7 +34,7 @@ def envelope(response: requests.Response, body: bytes, name: str) -> dict[str, A
     status = response.status_code
     if 300 <= status < 400:
         place = printable(response.headers.get("Location", "elsewhere"))[:100]
-        raise HistoryUnavailable(f"{name} sends us on to {place}; is that a login page?")
+        raise HistoryUnavailable(f"{name} redirects to {place}; is that a login page?")
     found = _object(body) if "json" in response.headers.get("Content-Type", "").lower() else None
     if found is None or found.get("status") not in ("success", "error"):
         raise HistoryUnavailable(f"{name} {_foreign(response)}")
@@ -43,7 +43,7 @@ def envelope(response: requests.Response, body: bytes, name: str) -> dict[str, A
         if status == 503 or found.get("errorType") in ("timeout", "canceled", "unavailable", "internal"):
             raise HistoryUnavailable(f"{name} could not answer: {said}")
         if status == 429:
-            raise HistoryUnavailable(f"{name} is asked too often: {said}")
+            raise HistoryUnavailable(f"{name} limits the rate of queries: {said}")
         raise QueryRefused(f"{name} refused the query: {said}")
     data = found.get("data")
     if status != 200 or not isinstance(data, dict) or not isinstance(data.get("result"), list):
@@ -81,20 +81,20 @@ def _foreign(response: requests.Response) -> str:
     status = response.status_code
     kind = printable(response.headers.get("Content-Type", "no content type").partition(";")[0].strip()[:60])
     if status == 401:
-        return "wants other credentials (HTTP 401)"
+        return "rejects the credentials (HTTP 401)"
     if status == 403:
-        return "does not let us in (HTTP 403)"
+        return "denies access (HTTP 403)"
     if status == 404:
         return "has no Prometheus API at this address (HTTP 404); does it lack a path?"
     if status == 429:
-        return "is asked too often (HTTP 429)"
+        return "limits the rate of queries (HTTP 429)"
     if status in (502, 503, 504):
-        return f"is not reached by the proxy before it (HTTP {status})"
+        return f"is not reachable through the proxy in front of it (HTTP {status})"
     if status >= 400:
         return f"answered HTTP {status} ({kind})"
     if "html" in kind:
-        return "answered with a web page; is there a login page before it?"
-    return f"answered with something else than Prometheus' JSON ({kind})"
+        return "answered with a web page; is there a login page in front of it?"
+    return f"answered with something other than Prometheus' JSON ({kind})"
 
 
 def mishap(error: Exception) -> str:
@@ -107,13 +107,13 @@ def mishap(error: Exception) -> str:
         return "can't be reached through the proxy that the environment names"
     for sign, meaning in (
         ("refused", "can't be reached: connection refused"),
-        ("NameResolution", "can't be reached: its name is not known"),
+        ("NameResolution", "can't be reached: its name cannot be resolved"),
         ("unreachable", "can't be reached: no route to it"),
-        ("IncompleteRead", "broke off its answer"),
+        ("IncompleteRead", "cut its answer short"),
         ("RemoteDisconnected", "closed the connection without an answer"),
-        ("Connection aborted", "broke off the connection"),
+        ("Connection aborted", "dropped the connection"),
         ("decod", "answered with something that can't be unpacked"),
     ):
         if sign in text or sign in type(error).__name__:
             return meaning
-    return f"can't be asked: {type(error).__name__}"
+    return f"can't be queried: {type(error).__name__}"

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from webapp.prometheus.alerts import Firing, PrometheusAlerts
 from webapp.prometheus.copies import Copies
 from webapp.prometheus.estate import EstateRefused, estate
-from webapp.prometheus.fleet import PrometheusFleet, Told
+from webapp.prometheus.fleet import FleetReading, PrometheusFleet
 from webapp.prometheus.history import PrometheusHistory
 from webapp.prometheus.queries import PrometheusServer
 from webapp.prometheus.session import access
@@ -56,7 +56,7 @@ def connect(settings: SimpleNamespace, url: str, *, scrape_interval: float | Non
             raise SettingError(f"{name}={path}: expected a file that can be read")
     words = _vocabulary(settings)
     queries = PrometheusHistory(server, words, scrape_interval=scrape_interval or settings.prometheus_scrape_interval)
-    told: Copies[Told] = Copies(server.name, threads=1, most_waiting=4, most_kept=16)
+    readings: Copies[FleetReading] = Copies(server.name, threads=1, most_waiting=4, most_kept=16)
     firing: Copies[Firing] = Copies(server.name, threads=1, most_waiting=1)
     kept: Copies[Kept] = Copies(server.name)
     return Connection(
@@ -64,7 +64,7 @@ def connect(settings: SimpleNamespace, url: str, *, scrape_interval: float | Non
         history=SharedHistory(queries, kept),
         queries=queries,
         hour=SharedHistory(queries, Copies(server.name, threads=1, most_kept=2, spawn=lambda work: work())),
-        fleet=PrometheusFleet(server, words, queries, told),
+        fleet=PrometheusFleet(server, words, queries, readings),
         alerts=PrometheusAlerts(server, words, firing, extra=settings.prometheus_selector or ""),
     )
 

@@ -1,4 +1,4 @@
-"""Last good copies of what a slow or mortal source says, shared by all viewers.
+"""The last good answers of a source that may be slow or fail, shared by all viewers.
 
 However many ask for the same thing, the source is asked once; a bounded number of threads ask it at all, and
 whoever waits does so for a bounded time. A source that fails is left alone for a while, and the reason is told.
@@ -209,9 +209,9 @@ class Copies(Generic[T]):
         if self._failure is not None:
             reason: HistoryUnavailable = self._failure
         elif entry.flight is not None:
-            reason = NotYet(f"{self._name} has been asked {now - entry.asked:.0f} s ago and has not answered yet")
+            reason = NotYet(f"{self._name} was asked {now - entry.asked:.0f} s ago and has not answered yet")
         else:
-            reason = NotYet(f"{self._name} is asked for too much at once")
+            reason = NotYet(f"{self._name} has too many queries waiting")
         if value is None:
             raise reason
         return Copy(value, now - entry.renewed, str(reason))

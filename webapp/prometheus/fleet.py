@@ -1,4 +1,4 @@
-"""The fleet as Prometheus tells it: every node with its engines, now or at a past moment, without heartbeats.
+"""The fleet as Prometheus knows it: every node with its engines, now or at a past moment, without heartbeats.
 
 The metric table is read backwards: each sample is put into the message of its node, and the messages are read
 like any other. So any number of dashboards can show what any number of control planes, or an estate of
@@ -8,7 +8,7 @@ exporters, let a server keep.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,12 @@ from webapp.fleet.nodes import USUAL_INTERVAL_SECONDS, Node, state
 from webapp.heartbeat import HeartbeatRefused, Reading, from_mapping
 from webapp.history import HistoryUnavailable
 from webapp.measurement import FRESH_FOR_SECONDS
-from webapp.metrics import METRICS
+from webapp.metrics import METRICS, Metric
 from webapp.prometheus.copies import Copies, Copy, Renewal
 from webapp.prometheus.history import PrometheusHistory
 from webapp.prometheus.promql import MARK
-from webapp.prometheus.queries import PrometheusServer
-from webapp.prometheus.vocabulary import Scope, Vocabulary, Window
+from webapp.prometheus.queries import PrometheusServer, RawSeries
+from webapp.prometheus.vocabulary import Scope, Term, Vocabulary, Window, marked_terms
 
 #: The fleet is asked for again after this time.
 ASKED_EVERY_SECONDS = 5.0
@@ -31,13 +31,13 @@ _WORTH_SAYING_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the server told at one moment: readings by node, and the Unix times at which the nodes were last heard."""
+class FleetReading:
+    """What the server holds of one moment: readings by node, and the Unix times at which the nodes were last heard."""
 
     at: float
     readings: Mapping[str, Reading]
     heard: Mapping[str, float]
-    #: Seconds of the past of which the server tells nothing yet.
+    #: Seconds before that moment of which the server has no samples yet.
     unseen: float
     warnings: tuple[str, ...] = ()
 
@@ -50,7 +50,7 @@ class PrometheusFleet:
         server: PrometheusServer,
         vocabulary: Vocabulary,
         history: PrometheusHistory,
-        copies: Copies[Told],
+        copies: Copies[FleetReading],
         *,
         at: float | None = None,
         clock: Callable[[], float] = time.time,
@@ -68,97 +68,88 @@ class PrometheusFleet:
         return PrometheusFleet(self._server, self._vocabulary, self._history, self._copies, at=moment, clock=self._clock)
 
     def nodes(self) -> list[Node]:
-        told = self._told()
-        if isinstance(told, HistoryUnavailable):
+        known = self._latest()
+        if isinstance(known, HistoryUnavailable):
             return []
-        return [self._node(name, told.value) for name in sorted(told.value.heard)]
+        return [self._node(name, known.value) for name in sorted(known.value.heard)]
 
     def node(self, name: str) -> Node | None:
-        told = self._told()
-        if isinstance(told, HistoryUnavailable) or name not in told.value.heard:
+        known = self._latest()
+        if isinstance(known, HistoryUnavailable) or name not in known.value.heard:
             return None
-        return self._node(name, told.value)
+        return self._node(name, known.value)
 
     def notices(self) -> list[str]:
         """What the reader must know about the fleet, in sentences."""
-        told = self._told()
-        if isinstance(told, HistoryUnavailable):
-            return [f"{told}."]
-        found = [f"{warning}." for warning in told.value.warnings]
-        if told.reason and told.age_s > _WORTH_SAYING_SECONDS:
-            found.append(f"{told.reason}; the nodes are shown as they were {told.age_s:.0f} s ago.")
-        elif not told.value.heard:
+        known = self._latest()
+        if isinstance(known, HistoryUnavailable):
+            return [f"{known}."]
+        found = [f"{warning}." for warning in known.value.warnings]
+        if known.reason and known.age_s > _WORTH_SAYING_SECONDS:
+            found.append(f"{known.reason}; the nodes are shown as they were {known.age_s:.0f} s ago.")
+        elif not known.value.heard:
             found.append(f"{self._server.name} knows no node: {self._vocabulary.heard(Scope())} is empty.")
         return found
 
-    def _told(self) -> Copy[Told] | HistoryUnavailable:
+    def _latest(self) -> Copy[FleetReading] | HistoryUnavailable:
         now = self._clock()
         if self._at is None:
-            key, is_fresh = None, lambda told: now - told.at <= ASKED_EVERY_SECONDS
+            key, is_fresh = None, lambda reading: abs(now - reading.at) <= ASKED_EVERY_SECONDS  # our clock may be set back
         else:
-            key, is_fresh = self._at, lambda told: True
+            key, is_fresh = self._at, lambda reading: True
         try:
             return self._copies.get(("fleet", key), is_fresh, lambda before: self._ask())
         except HistoryUnavailable as error:
             return error
 
-    def _ask(self) -> Renewal[Told]:
+    def _ask(self) -> Renewal[FleetReading]:
         at = self._clock() if self._at is None else self._at
         interval = self._history.scrape_interval(at)
         window = Window(0, max(FRESH_FOR_SECONDS, 2 * interval), latest=True)
-        terms = {
-            str(index): (metric, term)
-            for index, (metric, term) in enumerate(
-                (metric, term) for metric in METRICS for term in self._vocabulary.terms(metric, Scope(), window)
-            )
-        }
+        terms = marked_terms(self._vocabulary, METRICS, Scope(), window)
         heard_by = self._vocabulary.heard(Scope())
         # A node that no server shows any more was still there a moment ago.
         before = f"max_over_time({heard_by}[{_REMEMBERED}])"
         contact = [("heard", f"({heard_by} or {before})"), ("scraped", self._vocabulary.scraped(Scope()))]
-        asked = [*contact, *((mark, term.promql) for mark, (_, term) in terms.items())]
-        result = self._server.query_all(asked, at)
-        heard: dict[str, float] = {}
-        scraped = at
-        for series in result.series:
-            last = series.samples[-1][1] if series.samples else None
-            if last is None:
-                continue
-            if series.labels.get(MARK) == "scraped":
-                scraped = last
-            if series.labels.get(MARK) == "heard" and (name := self._vocabulary.node(series.labels)):
-                heard[name] = max(last, heard.get(name, last))
+        result = self._server.query_all([*contact, *((mark, term.promql) for mark, (_, term) in terms.items())], at)
+        samples = [
+            (series.labels.get(MARK, ""), series.labels, value)
+            for series in result.series
+            if (value := _last(series)) is not None
+        ]
+        heard = self._heard([(labels, value) for mark, labels, value in samples if mark == "heard"])
+        scraped = next((value for mark, _, value in samples if mark == "scraped"), at)
         messages: dict[str, dict[str, Any]] = {name: {"node": name} for name in heard}
-        for series in result.series:
-            metric, term = terms.get(series.labels.get(MARK, ""), (None, None))
-            value = series.samples[-1][1] if series.samples else None
-            labels = dict(term.labels(series.labels) or ()) if term is not None else {}
-            name = labels.get("node", "")
-            if metric is None or term is None or value is None or name not in messages:
-                continue
-            metric.put(messages[name], labels, value, heard[name])
-            fields = term.fields(series.labels)
-            if fields and metric.each:
-                _describe(messages[name][metric.each], labels.get("shard", ""), fields)
+        for mark, labels, value in samples:
+            if mark in terms:
+                _put(messages, heard, *terms[mark], labels, value)
         readings = _read(messages)
         unseen = min(FRESH_FOR_SECONDS, max(interval, at - scraped))
-        told = Told(at, readings, {name: heard[name] for name in readings}, unseen, result.warnings)
-        return Renewal(told, good=not result.warnings)
+        found = FleetReading(at, readings, {name: heard[name] for name in readings}, unseen, result.warnings)
+        return Renewal(found, good=not result.warnings)
 
-    def _node(self, name: str, told: Told) -> Node:
+    def _heard(self, samples: Iterable[tuple[Mapping[str, str], float]]) -> dict[str, float]:
+        """The Unix time at which each node was last heard; of several series of one node, the latest."""
+        found: dict[str, float] = {}
+        for labels, at in samples:
+            if name := self._vocabulary.node(labels):
+                found[name] = max(at, found.get(name, at))
+        return found
+
+    def _node(self, name: str, known: FleetReading) -> Node:
         now = self._clock() if self._at is None else self._at
-        reading = told.readings[name]
-        silence = max(0.0, now - told.heard[name])
+        reading = known.readings[name]
+        silence = max(0.0, now - known.heard[name])
         # What came since the last scrape is not known yet: it is taken to have come. VictoriaMetrics holds the
         # newest 30 s back besides.
         return Node(
             name=name,
             measurement=reading.measurement,
-            state=state(max(0.0, silence - told.unseen), USUAL_INTERVAL_SECONDS),
+            state=state(max(0.0, silence - known.unseen), USUAL_INTERVAL_SECONDS),
             heard_s=silence,
             measured_s=silence,
-            heard_at=told.heard[name],
-            first_heard_at=told.heard[name],
+            heard_at=known.heard[name],
+            first_heard_at=known.heard[name],
             source=self._server.name,
             rejected=reading.rejected,
         )
@@ -166,6 +157,29 @@ class PrometheusFleet:
 
 #: How long a node is remembered that no server shows any more, and how finely.
 _REMEMBERED = "1h:1m"
+
+
+def _last(series: RawSeries) -> float | None:
+    return series.samples[-1][1] if series.samples else None
+
+
+def _put(
+    messages: Mapping[str, dict[str, Any]],
+    heard: Mapping[str, float],
+    metric: Metric,
+    term: Term,
+    series_labels: Mapping[str, str],
+    value: float,
+) -> None:
+    """Put a sample into the message of its node, if that is of the fleet."""
+    labels = dict(term.labels(series_labels) or ())
+    name = labels.get("node", "")
+    if name not in messages:
+        return
+    metric.put(messages[name], labels, value, heard[name])
+    fields = term.fields(series_labels)
+    if fields and metric.each:
+        _describe(messages[name][metric.each], labels.get("shard", ""), fields)
 
 
 def _describe(items: list[dict[str, Any]], id: str, fields: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from webapp.history.ranges import coarsened
 from webapp.metrics import Labels, Metric
 from webapp.prometheus.promql import MARK
 from webapp.prometheus.queries import PrometheusServer, RawSeries
-from webapp.prometheus.vocabulary import Heartbeats, Scope, Vocabulary, Window
+from webapp.prometheus.vocabulary import Heartbeats, Scope, Vocabulary, Window, marked_terms
 
 #: The scrape interval that is assumed while none can be told.
 USUAL_SCRAPE_SECONDS = 15.0
@@ -35,7 +35,7 @@ class PrometheusHistory:
         scrape_interval: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`scrape_interval` in seconds; None: it is told from the samples."""
+        """`scrape_interval` in seconds; None: it is worked out from the samples."""
         self._server = server
         self._vocabulary = vocabulary or Heartbeats()
         self._given_interval = scrape_interval
@@ -52,12 +52,7 @@ class PrometheusHistory:
         range = coarsened(range)
         asked_at = self._clock()
         window = Window(range.step, self._lookback(scope, range.end))
-        terms = {
-            str(index): (metric, term)
-            for index, (metric, term) in enumerate(
-                (metric, term) for metric in metrics for term in self._vocabulary.terms(metric, scope, window)
-            )
-        }
+        terms = marked_terms(self._vocabulary, metrics, scope, window)
         if not terms:
             return Answer(range, (), asked_at)
         marked = [(mark, term.promql) for mark, (_, term) in terms.items()]
@@ -117,7 +112,7 @@ class PrometheusHistory:
         return self._known_lookback()
 
     def _ask_interval(self, scope: Scope, end: float) -> float | None:
-        """Seconds between the samples of the last five minutes; None if there are too few to tell."""
+        """Seconds between the samples of the last five minutes; None if there are too few."""
         at = min(end, self._clock())
         if scope == Scope():  # one node of the fleet tells enough
             for raw in self._server.query(f"topk(1, {self._vocabulary.probe(scope)})", at).series:
@@ -132,7 +127,7 @@ def _unknown(range: Range) -> list[float | None]:
 
 
 def _fold(values: list[float | None], raw: RawSeries, range: Range) -> None:
-    """Add a series to a line: where two tell a value, the larger is kept."""
+    """Add a series to a line: where two have a value, the larger is kept."""
     for at, value in raw.samples:
         # By time, never by position: some servers leave points out or begin a step early.
         index = round((at - range.start) / range.step)
@@ -159,4 +154,4 @@ def _unheard(scraped: Sequence[float | None], window: Window, range: Range) -> I
     heard = [index for index, at in enumerate(scraped) if at is not None and times[index] - at <= window.lookback]
     for before, after in pairwise(heard):
         if after - before > 1:
-            yield Span(times[before], times[after], "Prometheus took no samples, or the control plane gave none")
+            yield Span(times[before], times[after], "Prometheus took no samples, or the control plane did not answer it")

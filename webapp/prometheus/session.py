@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import http.cookiejar
-import ipaddress
 import re
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import requests
 import urllib3
 
+from webapp.addresses import is_loopback
 from webapp.history import HistoryUnavailable
 from webapp.prometheus.answers import envelope, mishap
 from webapp.prometheus.bounded_http import BoundedAdapter
@@ -95,7 +95,7 @@ class PrometheusSession(requests.Session):
         self.headers.update(dict(access.headers))
         self.verify = False if access.insecure else str(access.ca_file) if access.ca_file else True
         self.auth = self._authorize  # having one also keeps ~/.netrc out
-        self.trust_env = not _is_loopback(urlsplit(access.url).hostname or "")
+        self.trust_env = not is_loopback(urlsplit(access.url).hostname or "")
         # A login page in the way must not start to remember us.
         self.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
 
@@ -119,9 +119,9 @@ class PrometheusSession(requests.Session):
         try:
             secret = path.read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise HistoryUnavailable(f"{self._access.name} can't be asked: {path} can't be read") from error
+            raise HistoryUnavailable(f"{self._access.name} can't be queried: {path} can't be read") from error
         if not secret or any(character in secret for character in "\r\n\0"):
-            raise HistoryUnavailable(f"{self._access.name} can't be asked: {path} does not hold one line")
+            raise HistoryUnavailable(f"{self._access.name} can't be queried: {path} does not hold one line")
         return secret
 
     def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
@@ -198,7 +198,7 @@ class PrometheusSession(requests.Session):
         length = response.headers.get("Content-Length", "")
         encoded = response.headers.get("Content-Encoding")
         if length.isdecimal() and not encoded and size < int(length):
-            raise HistoryUnavailable(f"{self._access.name} broke off its answer")
+            raise HistoryUnavailable(f"{self._access.name} cut its answer short")
         return b"".join(parts)
 
 
@@ -217,14 +217,3 @@ class _Answered(requests.Response):
 def _pause(response: requests.Response) -> float:
     wanted = response.headers.get("Retry-After", "")
     return float(wanted) if wanted.isdecimal() else 0.25
-
-
-def _is_loopback(host: str) -> bool:
-    """
-    >>> _is_loopback("127.0.0.1"), _is_loopback("::1"), _is_loopback("localhost"), _is_loopback("p")
-    (True, True, True, False)
-    """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

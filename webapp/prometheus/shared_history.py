@@ -58,7 +58,11 @@ class SharedHistory:
                 answer, whole_at = _continued(before.answer, answer, range), before.whole_at
             return Renewal(Kept(answer, whole_at), good=not answer.warnings)
 
-        copy = self._copies.get(key, lambda kept: kept.answer.range.end >= range.end, renew)
+        def is_fresh(kept: Kept) -> bool:
+            ahead = kept.answer.range.end - range.end
+            return 0 <= ahead <= _PAST_SECONDS + range.step  # further ahead it is only where our clock was set back
+
+        copy = self._copies.get(key, is_fresh, renew)
         answer = copy.value.answer
         if not copy.reason:
             return answer
@@ -67,7 +71,7 @@ class SharedHistory:
 
 def _tail(before: Kept | None, range: Range, now: float) -> Range:
     """The part of the range that must be asked for, given a good answer from before."""
-    if before is None or now - before.whole_at > _WHOLE_EVERY_SECONDS or before.answer.range.start > range.start:
+    if before is None or not 0 <= now - before.whole_at <= _WHOLE_EVERY_SECONDS or before.answer.range.start > range.start:
         return range
     old = before.answer.range
     # From the last point at which anything was known, so that a gap that is not over yet is seen as a whole.

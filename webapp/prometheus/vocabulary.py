@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -76,8 +76,20 @@ class Vocabulary(Protocol):
         ...
 
     def probe(self, scope: Scope) -> str:
-        """A selector of a few series that are always there: their samples tell the scrape interval."""
+        """A selector of a few series that are always there: their samples show the scrape interval."""
         ...
+
+
+#: A server that puts a label `node` of its own on all that it scrapes renames ours: the whole fleet would be one node.
+_OWN_NODE: Labels = (("exported_node", ""),)
+
+
+def marked_terms(
+    vocabulary: Vocabulary, metrics: Iterable[Metric], scope: Scope, window: Window
+) -> dict[str, tuple[Metric, Term]]:
+    """Every term for the metrics, by a mark that tells its series from the others' (see `promql.joined`)."""
+    found = [(metric, term) for metric in metrics for term in vocabulary.terms(metric, scope, window)]
+    return {str(index): pair for index, pair in enumerate(found)}
 
 
 @dataclass(frozen=True)
@@ -91,7 +103,7 @@ class Heartbeats:
         if scope.model and metric.each != "engines":
             return ()
         kept = ("node", *(name for name, _ in metric.fixed), *(name for name, _ in metric.labels))
-        samples = selector(metric.name, scope.labels + metric.fixed, self.extra)
+        samples = self._selector(metric.name, scope.labels + metric.fixed)
         if not window.latest:  # else what the server holds to be there is there: it knows of scrapes without the series
             function, time = window.over(metric.over_time)
             samples = f"{function}({samples}[{time}])"
@@ -104,7 +116,7 @@ class Heartbeats:
         heard = f"max by (node) (timestamp({age}) - {age})"
         if not scope.model:
             return heard
-        engines = selector("llmgw_shard_cpu_cores", scope.labels, self.extra)
+        engines = self._selector("llmgw_shard_cpu_cores", scope.labels)
         return f"({heard} and on (node) max by (node) (last_over_time({engines}[120s])))"
 
     def scraped(self, scope: Scope) -> str:
@@ -114,7 +126,10 @@ class Heartbeats:
         return labels.get("node", "")
 
     def probe(self, scope: Scope) -> str:
-        return selector("llmgw_shard_cpu_cores", scope.labels, self.extra) if scope.model else self._age(scope)
+        return self._selector("llmgw_shard_cpu_cores", scope.labels) if scope.model else self._age(scope)
 
     def _age(self, scope: Scope) -> str:
-        return selector(HEARTBEAT_AGE.name, () if scope.model else scope.labels, self.extra)
+        return self._selector(HEARTBEAT_AGE.name, () if scope.model else scope.labels)
+
+    def _selector(self, name: str, labels: Labels) -> str:
+        return selector(name, labels + _OWN_NODE, self.extra)

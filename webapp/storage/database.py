@@ -161,7 +161,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def set_aside(path: Path, why: str) -> str:
-    """Renames the file and what belongs to it. Answers with what the operator must be told."""
+    """Renames the file and what belongs to it. Returns what the operator must know."""
     aside = path.with_name(f"{path.name}.corrupt-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
     number = 1
     while aside.exists():

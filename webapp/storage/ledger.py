@@ -17,6 +17,10 @@ LISTENING_SECONDS = 2.0
 #: A control plane that did nothing for longer, in seconds, was stopped or its machine suspended.
 STOPPED_SECONDS = 10.0
 
+#: Nothing is removed for its time before the wall clock has gone along with the boot clock for so many seconds, to
+#: within a minute: a machine may boot hours or years off, and be set right only then.
+SETTLED_SECONDS = 600.0
+
 #: Samples removed with one commit, at least; twice as many as were written, if that is more.
 PRUNED_AT_ONCE = 2_000
 
@@ -48,11 +52,15 @@ class Ledger:
         self._written = 0.0
         self._tried = 0.0
         self._tidied = 0.0
+        #: Wall clock less boot clock, and since when that has stayed so on the boot clock.
+        self._offset = 0.0
+        self._settling_since = 0.0
 
     def begin(self, now: Now, before: str) -> None:
         """From now on there is somebody who listens; `before` says why nothing was kept until now."""
         self._listen(now.wall, now.wall, before)
-        self._written = self._tried = self._tidied = now.boottime
+        self._written = self._tried = self._tidied = self._settling_since = now.boottime
+        self._offset = now.wall - now.boottime
 
     def write(self, batch: Taken, now: Now, why_lost: str) -> None:
         """One transaction; `why_lost` is the reason, should the batch lack samples."""
@@ -66,8 +74,12 @@ class Ledger:
             self._keep_nodes(batch.latest)
             self._keep_samples(batch.entries, now.wall)
             self._keep_listening(batch, now, quiet_since, why_lost)
-            self._prune(now.wall, max(PRUNED_AT_ONCE, 2 * len(batch.entries)))
-            if tidy := now.boottime - self._tidied > TIDY_SECONDS:
+            settled = self._is_settled(now)
+            most = max(PRUNED_AT_ONCE, 2 * len(batch.entries))
+            if settled:
+                self._prune(now.wall, most)
+            self._prune_forgotten(most)
+            if (tidy := now.boottime - self._tidied > TIDY_SECONDS) and settled:
                 self._tidy(now.wall)
             self.connection.execute("COMMIT")
         except BaseException:
@@ -192,6 +204,13 @@ class Ledger:
 
     # Removing
 
+    def _is_settled(self, now: Now) -> bool:
+        """Whether the wall clock can be believed."""
+        offset = now.wall - now.boottime
+        if abs(offset - self._offset) > 60:
+            self._offset, self._settling_since = offset, now.boottime
+        return now.boottime - self._settling_since >= SETTLED_SECONDS
+
     def _prune(self, now: float, most: int) -> None:
         """Removes samples past their time, oldest rows first; a few at once, so that no commit takes long."""
         oldest, latest = now - self._keep_seconds, now + 3600  # later than that: by a clock that was wrong
@@ -201,6 +220,8 @@ class Ledger:
                 "DELETE FROM samples WHERE id IN (SELECT id FROM samples ORDER BY id LIMIT ?) AND (time < ? OR time > ?)",
                 (most, oldest, latest),
             )
+
+    def _prune_forgotten(self, most: int) -> None:
         if self._forgotten:
             forgotten = self.connection.execute("SELECT node FROM forgotten LIMIT 1").fetchone()
             self._forgotten = forgotten is not None

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from webapp import schema
+from webapp.fleet.listening import boottime
 from webapp.heartbeat import HeartbeatRefused
-from webapp.measurement import Measurement
+from webapp.measurement import FRESH_FOR_SECONDS, Measurement
 from webapp.storage import database
 from webapp.storage.archive import Archive, NodeRow
 from webapp.storage.database import StoreUnusable
@@ -54,11 +55,6 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
     except OSError:
         return ""
-
-
-def boottime() -> float:
-    """Seconds since this boot, suspends included."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Store:
@@ -237,8 +233,10 @@ class Store:
         return found
 
     def _silence(self, row: NodeRow) -> float:
-        same_boot = row.boot and row.boot == self._boot
-        return max(0.0, self._boottime() - row.boottime if same_boot else self._clock() - row.heard_at)
+        if row.boot and row.boot == self._boot:
+            return max(0.0, self._boottime() - row.boottime)
+        silence = self._clock() - row.heard_at
+        return silence if silence >= 0 else FRESH_FOR_SECONDS + 1  # by a clock that is wrong: too long to be believed
 
     def unheard(self, start: float, end: float) -> list[tuple[float, float, str]]:
         """Start, end and reason of the times in the range of which nothing is kept. Raises sqlite3.Error."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-from flask import Blueprint, abort, g, redirect, request, url_for
+from flask import Blueprint, g, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
 from webapp.fleet.notes import LONGEST_NOTE
+from webapp.views.errors import no_such_node
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +30,10 @@ def blueprint(acts: Acts) -> Blueprint:
     def node() -> str:
         return request.form.get("node", "")
 
-    def done(known: bool, what: str, name: str) -> None:
-        if not known:
-            abort(404, f"No node is called {name}.")
+    def done(found: bool, what: str, name: str) -> None:
+        """Log what was done, or answer with 404 where no node was `found`."""
+        if not found:
+            no_such_node(name)
         log.info("%s %s node %r from %s", g.caller.name or "an admin", what, name, request.remote_addr)
 
     @admin.post("/forget")

@@ -9,18 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from flask import Blueprint, Response, abort, request, url_for
+from flask import Blueprint, Response, request, url_for
 from flask.typing import ResponseReturnValue
 
 from webapp.api import ROUTES, BadParameter, limits
-from webapp.charts.drawing import moment
 from webapp.charts.lines import lines
 from webapp.charts.numbers import table
 from webapp.fleet.nodes import Node
+from webapp.formats import iso_time
 from webapp.heartbeat import to_mapping
-from webapp.history import RANGES, Answer, History, HistoryUnavailable, Series, named, recent
+from webapp.history import Answer, History, HistoryUnavailable, Series
+from webapp.history.ranges import RANGES, named, recent
 from webapp.overview import records
-from webapp.overview.model_order import Order
+from webapp.overview.model_selection import ModelSelection
 from webapp.overview.models import Placed, everything, models
 from webapp.overview.records import ENGINE_FIELDS, MODEL_FIELDS, NODE_FIELDS
 from webapp.overview.selection import Selection
@@ -28,6 +29,7 @@ from webapp.overview.spreadsheet import csv_text
 from webapp.overview.summary import summarise
 from webapp.storage.samples import seven_digits
 from webapp.views import blocks, model_blocks
+from webapp.views.errors import no_such_node
 from webapp.views.moment import AsOf
 
 #: Parts of a measurement that the API gives as they came.
@@ -46,8 +48,8 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
     def node(name: str) -> ResponseReturnValue:
         found = fleet.node(name)
         if found is None:
-            abort(404, f"No node is called {name}.")
-        return _json({"at": moment(fleet.now()), **_node(found)})
+            no_such_node(name)
+        return _json({"at": iso_time(fleet.now()), **_node(found)})
 
     def engines() -> ResponseReturnValue:
         name, model = request.args.get("node"), request.args.get("model")
@@ -58,7 +60,7 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
 
     def models_() -> ResponseReturnValue:
         known = fleet.nodes()
-        chosen = Order.of(request.args.items(multi=True)).apply(models(known))
+        chosen = ModelSelection.of(request.args.items(multi=True)).apply(models(known))
         totals = records.model_totals(everything(known))
         return _list(
             "models",
@@ -80,12 +82,14 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
             return _json({"ok": False, "error": "history_unavailable", "message": str(error)}, 503)
         if _wants_csv():
             head, rows = _columns(answer) if "metric" in request.args else table(wanted, answer)
-            return _csv(f"{wanted.key}-{name or model}", head, [[_told(value) for value in row] for row in rows])
-        body = {"at": moment(fleet.now()), **_answer(answer)}
+            return _csv(f"{wanted.key}-{name or model}", head, [[_json_value(value) for value in row] for row in rows])
+        body = {"at": iso_time(fleet.now()), **_answer(answer)}
         if "metric" not in request.args:
             drawn = lines(wanted, answer)
-            told = [{"name": one.name, "role": one.role, "values": [_told(value) for value in one.values]} for one in drawn]
-            return _json(body | {"unit": wanted.unit, "lines": told})
+            described = [
+                {"name": one.name, "role": one.role, "values": [_json_value(value) for value in one.values]} for one in drawn
+            ]
+            return _json(body | {"unit": wanted.unit, "lines": described})
         page, chosen = _page("series", answer.series)
         return _json(body | page | {"series": [_series(one) for one in chosen]})
 
@@ -99,7 +103,7 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
         if _wants_csv():
             return _csv(name, *records.table(fields, chosen))
         page, chosen = _page(name, chosen)
-        return _json({"at": moment(fleet.now())} | page | more | {name: [entry(one) for one in chosen]})
+        return _json({"at": iso_time(fleet.now())} | page | more | {name: [entry(one) for one in chosen]})
 
     answers: dict[str, Callable[..., ResponseReturnValue]] = {
         "nodes": nodes,
@@ -121,12 +125,12 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
 def _page(name: str, entries: Sequence[Any]) -> tuple[dict[str, Any], Sequence[Any]]:
     """What is said of the page that the query asks for, and its entries. Raises BadParameter."""
     limit, offset = limits(request.args)
-    told: dict[str, Any] = {"count": len(entries), "limit": limit, "offset": offset}
+    about: dict[str, Any] = {"count": len(entries), "limit": limit, "offset": offset}
     if offset + limit < len(entries):
         asked = [(key, value) for key, value in request.args.items(multi=True) if key not in ("limit", "offset")]
         asked += [("limit", str(limit)), ("offset", str(offset + limit))]
-        told["next"] = url_for(f"api.{name}", at=None) + "?" + urlencode(asked)
-    return told, entries[offset : offset + limit]
+        about["next"] = url_for(f"api.{name}", at=None) + "?" + urlencode(asked)
+    return about, entries[offset : offset + limit]
 
 
 def _node(node: Node) -> dict[str, Any]:
@@ -136,20 +140,20 @@ def _node(node: Node) -> dict[str, Any]:
     if node.rejected:
         found["rejected"] = [{"field": path, "reason": reason} for path, reason in node.rejected]
     if node.numbers:
-        told = to_mapping(node.numbers)
-        found |= {part: told[part] for part in _PARTS if part in told}
+        message = to_mapping(node.numbers)
+        found |= {part: message[part] for part in _PARTS if part in message}
     return found
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
     return {
-        "start": moment(answer.range.start),
-        "end": moment(answer.range.end),
+        "start": iso_time(answer.range.start),
+        "end": iso_time(answer.range.end),
         "step_seconds": answer.range.step,
-        "as_of": moment(answer.as_of),
+        "as_of": iso_time(answer.as_of),
         "warnings": list(answer.warnings),
-        "unheard": [{"start": moment(span.start), "end": moment(span.end), "reason": span.reason} for span in answer.unheard],
-        "times": [moment(at) for at in answer.range.times],
+        "unheard": [{"start": iso_time(span.start), "end": iso_time(span.end), "reason": span.reason} for span in answer.unheard],
+        "times": [iso_time(at) for at in answer.range.times],
     }
 
 
@@ -158,19 +162,19 @@ def _series(series: Series) -> dict[str, Any]:
         "metric": series.metric.name,
         "unit": series.metric.unit,
         "labels": dict(series.labels),
-        "values": [_told(value) for value in series.values],
+        "values": [_json_value(value) for value in series.values],
     }
 
 
 def _columns(answer: Answer) -> tuple[list[str], list[list[records.Value]]]:
     """A column a series, for a metric that no chart puts together."""
-    told = [(series, " ".join(f"{label}={value}" for label, value in series.labels)) for series in answer.series]
-    head = ["time (UTC)", *(f"{labels} ({series.metric.unit})" for series, labels in told)]
+    named = [(series, " ".join(f"{label}={value}" for label, value in series.labels)) for series in answer.series]
+    head = ["time (UTC)", *(f"{labels} ({series.metric.unit})" for series, labels in named)]
     rows = zip(answer.range.times, *(series.values for series in answer.series))
-    return head, [[moment(at), *values] for at, *values in rows]
+    return head, [[iso_time(at), *values] for at, *values in rows]
 
 
-def _told(value: records.Value) -> records.Value:
+def _json_value(value: records.Value) -> records.Value:
     """As precise as histories are, and None where JSON has no number for it."""
     if not isinstance(value, float):
         return value

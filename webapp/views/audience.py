@@ -1,4 +1,4 @@
-"""For whom each route is. A new route falls under the rules at the end, of which none opens anything to everyone."""
+"""Who may use each route. A new route falls under the rules at the end, none of which opens it to everyone."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Audience(NamedTuple):
     who: Who
 
 
-#: Routes that the rules don't tell.
-_TOLD: dict[str, Audience] = {
+#: Exceptions to the rules.
+_EXCEPTIONS: dict[str, Audience] = {
     "static": Audience("asset", "anyone"),
     "machines.health": Audience("machine", "anyone"),
     "machines.agent": Audience("machine", "anyone"),  # public code; a node fetches it before it has a token
@@ -38,15 +38,15 @@ BLOCKS: dict[str, tuple[str, ...]] = {
 
 
 def audience(endpoint: str, path: str, method: str) -> Audience:
-    """For whom a route is.
+    """Who may use a route.
 
     >>> audience("machines.beat", "/v1/nodes/heartbeat", "POST")
     Audience(kind='machine', who='agent')
     >>> audience("new.page", "/new", "GET"), audience("new.form", "/new", "POST")
     (Audience(kind='page', who='viewer'), Audience(kind='form', who='admin'))
     """
-    if endpoint in _TOLD:
-        return _TOLD[endpoint]
+    if endpoint in _EXCEPTIONS:
+        return _EXCEPTIONS[endpoint]
     reads = method in ("GET", "HEAD", "OPTIONS")
     if path.startswith(MACHINE_PATHS):
         return Audience("machine", "viewer" if reads else "agent")

@@ -10,8 +10,9 @@ from webapp.charts.figure import figure
 from webapp.charts.palette import colour_index
 from webapp.fleet.instance import Instance
 from webapp.fleet.nodes import Fleet, Node
-from webapp.history import Answer, History, HistoryUnavailable, named, recent
+from webapp.history import Answer, History, HistoryUnavailable
 from webapp.history.extent import extent
+from webapp.history.ranges import named, recent
 from webapp.metrics import CHARTS, Chart, Metric, families
 from webapp.overview import concerns
 from webapp.overview.events import Events
@@ -34,7 +35,7 @@ _QUARTER = 8
 
 
 class _Whole(NamedTuple):
-    """The fleet, and what is told of all of it."""
+    """The fleet, and what is said about the whole of it."""
 
     nodes: Sequence[Node]
     firing: Sequence[Alert]
@@ -64,7 +65,7 @@ class Cluster:
         alerts: Callable[[], Sequence[Alert]] = tuple,
         is_now: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`is_now`: whether the fleet that is shown is that of now; of the past, no hour before it is told."""
+        """`is_now`: whether the fleet that is shown is that of now; a past one has no hour before it."""
         self._fleet = fleet
         self._trends = trends
         self._events = events
@@ -135,7 +136,7 @@ class Cluster:
             "density": "names" if len(chosen) <= 150 else "cells" if len(chosen) <= 2_000 else "dots",
             "selection": selection,
             "columns": selection.shown_columns,
-            "all_columns": COLUMNS,
+            "all_columns": COLUMNS.all,
             "measures": MEASURES,
             "models": whole.models,
             "label_names": whole.label_names,

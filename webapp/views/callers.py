@@ -15,6 +15,7 @@ from itsdangerous import BadData, URLSafeSerializer
 from werkzeug import Response
 
 from webapp.access import Failures, TokenFile, new_token
+from webapp.addresses import is_loopback, plain
 from webapp.embedding import EmbedLinks, LinkRefused
 from webapp.views.forwarding import DROPPED, PEER, TOKEN
 
@@ -176,24 +177,9 @@ def bearer(request: Request) -> str:
     return token.strip() if kind.lower() == "bearer" else ""
 
 
-def is_loopback(address: str) -> bool:
-    """Whether an address, or a name, is this machine's own loopback.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("10.0.0.1"), is_loopback("")
-    (True, True, True, False, False)
-    """
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return address == "localhost" or address.endswith(".localhost")
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return (mapped or found).is_loopback
-
-
 def _within(address: str, networks: tuple[Network, ...]) -> bool:
     try:
-        found = ipaddress.ip_address(address)
+        found = ipaddress.ip_address(plain(address))
     except ValueError:
         return False
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return any((mapped or found) in network for network in networks)
+    return any(found in network for network in networks)

@@ -1,4 +1,4 @@
-"""Answers as few bytes as the client takes: gzip where it says so, and 304 for what it has."""
+"""Answers in as few bytes as the client takes: gzip where it accepts it, 304 for what it has already."""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from flask import Flask, jsonify, render_template, request
+from typing import NoReturn
+
+from flask import Flask, abort, jsonify, render_template, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException
 
@@ -20,6 +22,11 @@ def handle(app: Flask) -> None:
     def uncaught(error: Exception) -> ResponseReturnValue:
         app.logger.error("%s %s failed", request.method, request.path, exc_info=error)
         return _answer(500, "Internal Server Error", "This is a fault of Enginehouse; its log has the details.")
+
+
+def no_such_node(name: str) -> NoReturn:
+    """Answer the request with 404."""
+    abort(404, f"No node is called {name}; it was never heard, or it was forgotten.")
 
 
 def _answer(code: int, name: str, description: str) -> ResponseReturnValue:

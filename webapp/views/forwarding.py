@@ -1,4 +1,4 @@
-"""Where the site lies and who asks, as far as proxies are trusted: what happens to a request before Flask sees it.
+"""At which address the site is and who asks, as far as proxies are trusted: what happens to a request before Flask sees it.
 
 Forwarded headers are believed for `hops` proxies, counted from us; those of anyone else are dropped. A sub-path comes
 from X-Forwarded-Prefix (the proxy strips it) or from `base_path` (it doesn't). The token of an embed link stands at
@@ -61,7 +61,7 @@ class Forwarding:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         environ[PEER] = environ.get("REMOTE_ADDR", "")
         if not is_host(environ.get("HTTP_HOST", "")):
-            return _refused("400 Bad Request", "This Host is no name of a host.", start_response)
+            return _refused("400 Bad Request", "The Host header is not a host name.", start_response)
         if not self._hops:
             for name in _FORWARDED:
                 if environ.pop(name, None) is not None:

@@ -15,14 +15,16 @@ from webapp.charts.numbers import numbers as numbers_of
 from webapp.charts.palette import colour_index
 from webapp.fleet.instance import Instance
 from webapp.fleet.nodes import Fleet, Node
-from webapp.history import History, HistoryUnavailable, recent
+from webapp.history import History, HistoryUnavailable
+from webapp.history.ranges import recent
 from webapp.metrics import CHARTS
-from webapp.overview.model_order import Order
+from webapp.overview.model_selection import ModelSelection
 from webapp.overview.models import model as model_of
 from webapp.overview.selection import Selection
 from webapp.prometheus.alerts import Alert
 from webapp.views import blocks, model_blocks
 from webapp.views.compression import Body, respond
+from webapp.views.errors import no_such_node
 from webapp.views.figures import Charts
 from webapp.views.rows import Kept
 from webapp.views.sharing import Made, Shared, share_seconds
@@ -61,9 +63,9 @@ def blueprint(
         response.headers["X-Enginehouse-Fragment"] = "1"
         return response
 
-    def known(name: str) -> Node:
+    def node_called(name: str) -> Node:
         found = fleet.node(name)
-        return found if found is not None else abort(404, f"No node is called {name}.")
+        return found if found is not None else no_such_node(name)
 
     @fragments.get("/cluster")
     def cluster() -> ResponseReturnValue:
@@ -76,11 +78,13 @@ def blueprint(
 
     @fragments.get("/node/<name:name>")
     def node(name: str) -> ResponseReturnValue:
-        return render_template("fragments/node.html", **blocks.node(known(name), residents(name), alerts()), notices=notices())
+        return render_template(
+            "fragments/node.html", **blocks.node(node_called(name), residents(name), alerts()), notices=notices()
+        )
 
     @fragments.get("/charts/<name:name>")
     def charts(name: str) -> ResponseReturnValue:
-        found = known(name)
+        found = node_called(name)
         return shown.respond(blocks.node_charts(history, found, blocks.range_name(request.args), wall(), colour_of))
 
     @fragments.get("/about/<key>")
@@ -94,7 +98,7 @@ def blueprint(
     def models() -> ResponseReturnValue:
         def render(nothing: None) -> Made[Body, None]:
             nodes = overview.nodes()
-            context = model_blocks.index(nodes, Order.of(request.args.items(multi=True)))
+            context = model_blocks.index(nodes, ModelSelection.of(request.args.items(multi=True)))
             return Made(
                 Body.of(render_template("fragments/models.html", **context, notices=notices())), share_seconds(len(nodes)), None
             )

@@ -12,8 +12,9 @@ from flask import Flask, current_app, g, jsonify, redirect, render_template, req
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException
 
+from webapp.addresses import is_loopback
 from webapp.views.audience import audience, opens
-from webapp.views.callers import NOBODY, Access, Caller, bearer, is_loopback
+from webapp.views.callers import NOBODY, Access, Caller, bearer
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -69,7 +70,7 @@ def guard(app: Flask, access: Access, refusals: Counter[str]) -> None:
             if caller.role != "admin" or caller.path:
                 return refuse(kind, 403, "not_admin", "Only an admin may do this.")
             if not access.is_our_form(caller, request.form.get("form_token", "")):
-                return refuse(kind, 403, "form_token", "This form is too old, or it was not made here. Reload its page.")
+                return refuse(kind, 403, "form_token", "This form has expired, or was not made here. Reload the page.")
         return None
 
     def fail(kind: str, reason: str, message: str) -> ResponseReturnValue:
@@ -159,9 +160,7 @@ _FOREIGN_HOST = (
     "This control plane serves its own machine only, and this address is not one of that machine. Behind a proxy, "
     "start it with --proxy-hops; to serve others, with tokens or --allow-anonymous."
 )
-_SIGN_IN_ELSEWHERE = (
-    "Nobody is signed in here, and a frame cannot ask. Open the page in a tab of its own, or embed it by an embed link."
-)
+_SIGN_IN_ELSEWHERE = "Nobody is signed in here, and a frame cannot ask. Open the page in a new tab, or use an embed link."
 _PROXY_IS_SILENT = "The proxy in front did not say who you are."
 _NO_TOKEN = "A viewer's token is needed: Authorization: Bearer TOKEN."  # noqa: S105
 

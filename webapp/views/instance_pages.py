@@ -20,7 +20,7 @@ from webapp.fleet.resource import numbers
 def blueprint(instances: Instances, fleet: WithInstances, notices: Callable[[], list[str]]) -> Blueprint:
     views = Blueprint("instances", __name__)
 
-    def known(instance_id: str) -> Instance:
+    def instance_called(instance_id: str) -> Instance:
         found = instances.get(instance_id)
         return found if found is not None else abort(404, f"No instance is called {instance_id}; it is not registered.")
 
@@ -44,7 +44,7 @@ def blueprint(instances: Instances, fleet: WithInstances, notices: Callable[[], 
 
     @views.get("/instances/<name:instance_id>")
     def page(instance_id: str) -> ResponseReturnValue:
-        return render_template("instance.html", **one(known(instance_id)), notices=notices())
+        return render_template("instance.html", **one(instance_called(instance_id)), notices=notices())
 
     @views.get("/fragments/instances")
     def index_fragment() -> ResponseReturnValue:
@@ -56,7 +56,7 @@ def blueprint(instances: Instances, fleet: WithInstances, notices: Callable[[], 
     def fragment(instance_id: str) -> ResponseReturnValue:
         if not request.htmx:
             return redirect(url_for("instances.page", instance_id=instance_id))
-        return _marked(render_template("fragments/instance.html", **one(known(instance_id))))
+        return _marked(render_template("fragments/instance.html", **one(instance_called(instance_id))))
 
     return views
 

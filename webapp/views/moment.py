@@ -37,7 +37,7 @@ class AsOf:
     """A `Fleet`: that of now, or of the moment that the request names."""
 
     def __init__(self, now: Fleet, past: Past | None, wall: Callable[[], float]) -> None:
-        """`past`: where it may come from, None where the history tells no fleets."""
+        """`past`: where it may come from, None where the history can't show past fleets."""
         self._now = now
         self._past = past
         self._wall = wall
@@ -87,7 +87,7 @@ class AsOf:
 
 
 def keep_moment(app: Flask, wall: Callable[[], float]) -> None:
-    """Let links keep the moment, and tell templates about it."""
+    """Let links keep the moment, and give it to the templates."""
 
     @app.url_defaults
     def keep(endpoint: str, values: dict[str, Any]) -> None:

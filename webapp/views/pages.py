@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
-from flask import Blueprint, abort, redirect, render_template, request, url_for
+from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from webapp.addresses import is_loopback
 from webapp.fleet.instance import Instance
 from webapp.fleet.nodes import Fleet
-from webapp.history import RANGES
-from webapp.overview.model_order import Order
+from webapp.history.ranges import RANGES
+from webapp.overview.model_selection import ModelSelection
 from webapp.overview.selection import Selection
 from webapp.prometheus.alerts import Alert
 from webapp.views import blocks, model_blocks
+from webapp.views.errors import no_such_node
 from webapp.views.machines import packed_agent
 
 
@@ -38,7 +39,7 @@ def blueprint(
     def node(name: str) -> ResponseReturnValue:
         found = fleet.node(name)
         if found is None:
-            abort(404, f"No node is called {name}; it was never heard, or it was forgotten.")
+            no_such_node(name)
         return render_template(
             "node.html",
             **blocks.node(found, residents(name), alerts()),
@@ -53,7 +54,7 @@ def blueprint(
 
     @pages.get("/models")
     def models() -> ResponseReturnValue:
-        order = Order.of(request.args.items(multi=True))
+        order = ModelSelection.of(request.args.items(multi=True))
         return render_template("models.html", **model_blocks.index(fleet.nodes(), order), notices=notices())
 
     @pages.get("/models/")
@@ -62,11 +63,11 @@ def blueprint(
 
     @pages.get("/models/<name:name>")
     def model(name: str) -> ResponseReturnValue:
-        told = model_blocks.one(fleet.nodes(), name)
+        shown = model_blocks.one(fleet.nodes(), name)
         return render_template(
             "model.html",
-            **told,
-            range=blocks.range_name(request.args, overview.usual_range(told["model"].nodes)),
+            **shown,
+            range=blocks.range_name(request.args, overview.usual_range(shown["model"].nodes)),
             ranges=list(RANGES),
             by=model_blocks.by_of(request.args),
             bys=model_blocks.BY,

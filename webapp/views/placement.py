@@ -30,7 +30,7 @@ def blueprint(fleet: Fleet, rank: Rank, notices: Callable[[], list[str]]) -> Blu
             ok=True,
             wanted={name: value for name, value in asdict(wanted).items() if value not in (None, "")},
             fitting=sum(one.fits for one in found),
-            nodes=[_told(one, bool(wanted.model)) for one in found],
+            nodes=[_candidate(one, bool(wanted.model)) for one in found],
         )
 
     @views.get("/placement")
@@ -55,8 +55,8 @@ def blueprint(fleet: Fleet, rank: Rank, notices: Callable[[], list[str]]) -> Blu
     return views
 
 
-def _told(one: Candidate, with_model: bool) -> dict[str, Any]:
-    told = {
+def _candidate(one: Candidate, with_model: bool) -> dict[str, Any]:
+    found = {
         "node": one.node.name,
         "fits": one.fits,
         "reasons": one.reasons,
@@ -67,4 +67,4 @@ def _told(one: Candidate, with_model: bool) -> dict[str, Any]:
         "idle_cores": None if one.idle_cores is None else round(one.idle_cores, 2),
         "gpu_memory_free_gib": None if one.gpu_free_bytes is None else round(one.gpu_free_bytes / GIB, 3),
     }
-    return {**told, "serves_model": one.serves} if with_model else told
+    return {**found, "serves_model": one.serves} if with_model else found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from flask import Blueprint, Response, abort, current_app, render_template, request
+from flask import Blueprint, Response, current_app, render_template, request
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 
@@ -15,6 +15,7 @@ from webapp.charts.palette import colour_index
 from webapp.history import History
 from webapp.views import blocks
 from webapp.views.api import file_name
+from webapp.views.errors import no_such_node
 from webapp.views.moment import AsOf
 
 #: What draws the charts, on the pages and in reports.
@@ -34,19 +35,19 @@ def blueprint(fleet: AsOf, history: History, colour_of: Callable[[str], int] = c
     def node(name: str) -> ResponseReturnValue:
         found = fleet.node(name)
         if found is None:
-            abort(404, f"No node is called {name}.")
-        told = blocks.node_charts(history, found, blocks.range_name(request.args), fleet.now(), colour_of)
+            no_such_node(name)
+        shown = blocks.node_charts(history, found, blocks.range_name(request.args), fleet.now(), colour_of)
         drawn = [
             (chart, figure, Markup(report.drawing(chart.key, figure)))  # noqa: S704 - plotly escapes what it writes
-            for chart, figure in told["cards"]
+            for chart, figure in shown["cards"]
             if figure
         ]
         page = render_template(
             "report.html",
             **blocks.node(found),
             charts=drawn,
-            problem=told["problem"],
-            answer=told["answer"],
+            problem=shown["problem"],
+            answer=shown["answer"],
             made_at=fleet.now(),
             plotly=_plotly(current_app.static_folder or ""),
         )

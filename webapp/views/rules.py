@@ -6,8 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from webapp.access import TokenFile, secret_key
+from webapp.addresses import is_loopback
 from webapp.settings import SettingError
-from webapp.views.callers import Access, is_loopback
+from webapp.views.callers import Access
 from webapp.views.forwarding import prefix
 
 
@@ -45,7 +46,7 @@ def _refuse_open(host: str, made: Access) -> None:
         files = {"read": "--viewer-tokens", "report": "--agent-tokens"}
         raise SettingError(
             f"listening on {host} lets anyone on the network {' and '.join(anyone)}; "
-            f"give {' and '.join(files[what] for what in anyone)}, or say --allow-anonymous if that is meant"
+            f"give {' and '.join(files[what] for what in anyone)}, or pass --allow-anonymous if that is intended"
         )
 
 

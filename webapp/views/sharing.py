@@ -40,7 +40,10 @@ class _Place(Generic[Value, Memory]):
 
 
 class Shared(Generic[Value, Memory]):
-    """What is made for many, by what it depends on. Who asks while it is made waits instead of making it too."""
+    """What is made for many, by what it depends on.
+
+    While it is made anew, others get the one before for as long again as it was meant for; without one they wait.
+    """
 
     def __init__(self, most: int = 64, clock: Callable[[], float] = time.monotonic) -> None:
         """`most`: values kept; the one that was not asked for longest goes first."""
@@ -51,25 +54,42 @@ class Shared(Generic[Value, Memory]):
 
     def get(self, key: object, make: Callable[[Memory | None], Made[Value, Memory]]) -> Value:
         """`make` gets what it handed over at its last call for this key, None at the first."""
+        place = self._place(key)
+        before = place.made
+        if before is not None and self._clock() >= place.until + before.share_s:
+            before = None
+        if not place.lock.acquire(blocking=before is None):
+            assert before is not None
+            return before.value
+        try:
+            if place.made is None or self._clock() >= place.until:
+                with in_turn(wait=before is None) as is_mine:
+                    if before is not None and not is_mine:
+                        return before.value
+                    place.made = make(place.made.memory if place.made else None)
+                place.until = self._clock() + place.made.share_s
+            return place.made.value
+        finally:
+            place.lock.release()
+
+    def _place(self, key: object) -> _Place[Value, Memory]:
         with self._lock:
             place = self._places.setdefault(key, _Place())
             self._places.move_to_end(key)
             while len(self._places) > self._most:
                 self._places.popitem(last=False)
-        with place.lock:
-            if place.made is None or self._clock() >= place.until:
-                with in_turn():
-                    place.made = make(place.made.memory if place.made else None)
-                place.until = self._clock() + place.made.share_s
-            return place.made.value
+            return place
 
 
 @contextmanager
-def in_turn() -> Iterator[None]:
-    """One thread makes something at a time: two take as long for both, and leave heartbeats less. None waits for long."""
-    is_mine = _TURN.acquire(timeout=_LONGEST_TURN_SECONDS)
+def in_turn(*, wait: bool = True) -> Iterator[bool]:
+    """One thread makes something at a time: two take as long for both, and leave heartbeats less. None waits for long.
+
+    Tells whether it is this thread's turn.
+    """
+    is_mine = _TURN.acquire(timeout=_LONGEST_TURN_SECONDS) if wait else _TURN.acquire(blocking=False)
     try:
-        yield
+        yield is_mine
     finally:
         if is_mine:
             _TURN.release()

@@ -91,7 +91,7 @@ class Cgroups:
         return None
 
     def _unit(self, path: str) -> str | None:
-        """Like `unit_of`, with a container's name in place of its id where it can be told."""
+        """Like `unit_of`, with a container's name in place of its id where it is known."""
         container = _CONTAINER.match(path.rpartition("/")[2])
         if not container:
             return unit_of(path)

@@ -1,4 +1,4 @@
-"""What a command line tells of the engine that it starts, by the table in `kinds`."""
+"""What a command line says about the engine that it starts, by the table in `kinds`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Environment = Callable[[Sequence[str]], Mapping[str, str]]
 
 
 class Recognised(NamedTuple):
-    """What a command line tells about an engine."""
+    """What a command line says about an engine."""
 
     kind: str
     model: str | None

@@ -15,7 +15,7 @@ from webapp.agent.patience import Patience
 
 
 class CommandLines:
-    """Remembers what the command lines of living processes tell of engines."""
+    """Remembers what the command lines of living processes say about engines."""
 
     def __init__(self, proc: Path, declared: Sequence[Declared], clock: Clock, own_pid: int) -> None:
         """`own_pid`: the agent, whose own command line may hold a pattern or a name."""

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from webapp.agent.engines.kinds import KINDS
 from webapp.settings import SettingError, shown
@@ -23,8 +22,7 @@ _WAYS = ("pid", "pidfile", "command", "unit", "container")
 _KEYS = ("id", "model", "kind", "port", *_WAYS)
 
 
-@dataclass(frozen=True)
-class Declared:
+class Declared(NamedTuple):
     """One engine of the settings. Where no other way to find its leader is given, it listens on `port`."""
 
     id: str

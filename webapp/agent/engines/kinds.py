@@ -6,11 +6,10 @@ names the first one found in the row's order counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class EngineKind:
+class EngineKind(NamedTuple):
     """One row."""
 
     name: str

@@ -15,13 +15,12 @@ it, so a stranger under the leader's pid proves that the leader's group is gone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from webapp.agent.engines.pidstat import Stat
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """What one engine claims: its leader, as it was when last seen, and the processes of its own cgroup."""
 
     id: str

@@ -1,15 +1,14 @@
-"""Which of an engine's own metrics tell its queue, its KV cache and its tokens: a table, one row a kind.
+"""Which of an engine's own metrics hold its queue, its KV cache and its tokens: a table, one row a kind.
 
 A new kind of engine, or a new name for an old metric, is a line here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """The series of one name whose labels have these values; "" is also the value of a label that is missing."""
 
     name: str
@@ -20,8 +19,7 @@ class Series:
 Sum = tuple[Series, ...]
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """Where metrics are asked for, on the engine's own host."""
 
     path: str = "/metrics"
@@ -29,8 +27,7 @@ class Endpoint:
     port: int | None = None
 
 
-@dataclass(frozen=True)
-class EngineNames:
+class EngineNames(NamedTuple):
     """One kind of engine. Of each tuple of sums the first that is there counts: today's name, then older ones."""
 
     waiting: tuple[Sum, ...] = ()

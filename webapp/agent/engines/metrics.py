@@ -10,7 +10,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Callable
+from typing import Callable, NamedTuple
 
 from webapp.agent.engines.exposition import Page, fullest, total
 from webapp.agent.engines.metric_names import ENGINE_METRIC_NAMES, UNASKED, Endpoint, EngineNames
@@ -33,8 +33,7 @@ _MOST_AT_ONCE = 8
 Scrape = Callable[[EngineNames, Endpoint, int, float], tuple[Page, float]]
 
 
-@dataclass(frozen=True)
-class EngineReading:
+class EngineReading(NamedTuple):
     """What one engine said. Unknown is None; `metrics_error` says why."""
 
     requests: Requests = Requests()

@@ -50,6 +50,11 @@ class Stat(NamedTuple):
         """A zombie. With more than one thread only the first thread has ended; the process lives."""
         return self.state in "ZXx" and self.threads <= 1
 
+    @property
+    def outlived(self) -> bool:
+        """Its first thread has ended and others live: the kernel then shows no memory for the first one."""
+        return self.state in "ZXx" and self.threads > 1
+
 
 def parse_stat(data: bytes) -> Stat:
     """Raises ProcError.

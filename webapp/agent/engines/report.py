@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,15 @@ _MOST_ENGINES = 256
 _MOST_MEMBERS = 64
 _MOST_MEMBERS_IN_ALL = 1024
 
+#: Threads that are asked for the memory of a process whose first thread has ended.
+_MOST_THREADS_ASKED = 8
+
 #: Seconds that a measurement waits for engines to answer.
 _METRICS_PATIENCE_S = 0.2
 
 
 class EngineReports:
-    """Finds engines, tells their processes, adds up what they use."""
+    """Finds engines and their processes, and adds up what they use."""
 
     def __init__(
         self,
@@ -163,7 +167,16 @@ class EngineReports:
         return age if age >= 0 else None
 
     def _resident(self, stat: Stat) -> Resident | None:
-        return parse_status(read_or_empty(f"{self._proc}/{stat.pid}/status", 8192))
+        directory = f"{self._proc}/{stat.pid}"
+        found = parse_status(read_or_empty(f"{directory}/status", 8192))
+        if found is None and stat.outlived:
+            try:
+                threads = os.listdir(f"{directory}/task")[:_MOST_THREADS_ASKED]
+            except OSError:  # it has ended meanwhile
+                return None
+            told = (parse_status(read_or_empty(f"{directory}/task/{thread}/status", 8192)) for thread in threads)
+            return next(filter(None, told), None)
+        return found
 
     def _process(self, stat: Stat, passed: usage.Interval | None, resident: Resident | None, uptime_s: float) -> Process:
         before = passed.before.get(stat.pid) if passed else None
@@ -172,7 +185,9 @@ class EngineReports:
         cores = None
         if passed and stat.pid not in passed.unknown:
             cores = passed.ticks.get(stat.pid, 0) / (self._ticks * passed.elapsed_s)
-        memory = resident.total if resident else None if stat.rss is None else stat.rss * self._page_size
+        memory = resident.total if resident else None
+        if resident is None and stat.rss is not None and not stat.outlived:
+            memory = stat.rss * self._page_size
         return Process(
             pid=stat.pid,
             started_s_ago=self._age(stat, uptime_s),

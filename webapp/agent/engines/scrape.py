@@ -44,6 +44,7 @@ def scrape(names: EngineNames, endpoint: Endpoint, port: int, timeout_s: float) 
         with connection.getresponse() as response:
             answered = time.monotonic()
             _check_status(response, names)
+            _check_coding(response)
             page = Page(names)
             _read(response, page)
     except socket.timeout as error:  # a name of TimeoutError since 3.10
@@ -129,6 +130,12 @@ def _read(response: http.client.HTTPResponse, page: Page) -> None:
     if page.is_empty:
         hint = f"; {page.names.switch}" if page.names.switch else ""
         raise ScrapeFailed(f"none of this kind of engine are on the page{hint}", elsewhere=True)
+
+
+def _check_coding(response: http.client.HTTPResponse) -> None:
+    coding = response.getheader("Content-Encoding", "identity")
+    if coding.strip().lower() not in ("", "identity"):
+        raise ScrapeFailed(f"the page came packed, as {shown(coding)}, which it was not asked to be")
 
 
 def _check_beginning(chunk: bytes) -> None:

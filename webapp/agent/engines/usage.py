@@ -69,9 +69,10 @@ def interval(before: Scan, now: Scan) -> Interval | None:
 def _ended(reaped: dict[int, int], before: Mapping[int, Stat], now: Mapping[int, Stat]) -> dict[int, int]:
     """What was waited for, less what the ended processes had used before: that was counted when it passed."""
     left = dict(reaped)
-    for stat in before.values():
-        if _lives(stat, now):
-            continue
+    gone = [stat for stat in before.values() if not _lives(stat, now)]
+    # Those first of whom it is certain who waited for them: the others take what is left.
+    gone.sort(key=lambda stat: not (stat.ppid in before and _lives(before[stat.ppid], now)))
+    for stat in gone:
         counted = (stat.cpu or 0) + (stat.reaped or 0)
         for ancestor in _living_ancestors(stat, before, now):
             taken = min(counted, max(0, left.get(ancestor.pid, 0)))

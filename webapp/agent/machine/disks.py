@@ -142,7 +142,7 @@ class Disks:
         self._mounts: Patience[Mount, dict[str, int] | str] = Patience(self._read, self._clock, wait_s, "disks")
 
     def _read(self, mount: Mount) -> dict[str, int] | str:
-        """Sizes, or why they can't be told."""
+        """Sizes, or why they can't be read."""
         try:
             found = sizes(self._ask(mount.mount))
         except OSError as error:
@@ -194,7 +194,7 @@ def _without_overlay(disks: list[Disk]) -> list[Disk]:
 
 
 def _holds(mounts: Sequence[Mount], files: Iterable[str]) -> dict[tuple[str, ...], str]:
-    """Model files by the device that they lie on, told by their paths alone: a stat could hang."""
+    """Model files by the device that they lie on, found by their paths alone: a stat could hang."""
     found: dict[tuple[str, ...], list[str]] = {}
     for file in sorted(set(files)):
         above = [mount for mount in mounts if _lies_on(file, mount.mount)]

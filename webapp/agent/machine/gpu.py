@@ -151,7 +151,7 @@ class Gpus:
             return Seen(error=f"GPUs could not be read: {type(error).__name__}")
 
     def _smoothed(self, gpu: Gpu) -> Gpu:
-        """The GPU with its mean utilisation of late: a driver tells that of the last second or less."""
+        """The GPU with its mean utilisation of late: a driver gives that of the last second or less."""
         if gpu.utilization_percent is None:
             return gpu
         now = self._clock()

@@ -56,7 +56,7 @@ class _GpuLost(Exception):
 
 
 class Nvidia:
-    """The GPUs that NVML tells of. `nvml`: the module pynvml; None: imported when a driver is loaded."""
+    """The GPUs that NVML reports. `nvml`: the module pynvml; None: imported when a driver is loaded."""
 
     def __init__(self, proc: Path, sys: Path, nvml: Any = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._proc = proc
@@ -213,7 +213,7 @@ class Nvidia:
         return found
 
     def _value(self, ask: Callable[..., Any], *arguments: Any) -> Any:
-        """What NVML answers, None where this GPU or driver does not tell. Raises _GpuLost and _BeginAgain."""
+        """What NVML answers, None where this GPU or driver does not say. Raises _GpuLost and _BeginAgain."""
         try:
             return ask(*arguments)
         except Exception as error:

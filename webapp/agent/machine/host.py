@@ -22,7 +22,7 @@ class HostFacts:
         self._cpu_model = parse_cpu_model(read_or_empty(proc / "cpuinfo", 65536))
 
     def measure(self) -> Host:
-        """All but the address, which the connection to a control plane tells."""
+        """All but the address, which the connection to a control plane shows."""
         return Host(
             kernel=self._kernel,
             cpu_model=self._cpu_model,

@@ -70,16 +70,16 @@ def blueprint(instances: Instances, wall: Callable[[], float] = time.time) -> Bl
             heartbeat_interval_s=_plain(instances.interval_s),
             ttl_s=_plain(instances.ttl_s),
             capability_fingerprint=fingerprint,
-            **_told(rejected),
+            **_rejected(rejected),
         )
 
     @views.post("/v1/instance/heartbeat")
     def beat() -> ResponseReturnValue:
-        return jsonify(ok=True, **_told(instances.heartbeat(_message())))
+        return jsonify(ok=True, **_rejected(instances.heartbeat(_message())))
 
     @views.post("/v1/instance/resource_snapshot")
     def report() -> ResponseReturnValue:
-        return jsonify(ok=True, **_told(instances.report(_message())))
+        return jsonify(ok=True, **_rejected(instances.report(_message())))
 
     @views.post("/v1/instance/unregister")
     def unregister() -> ResponseReturnValue:
@@ -87,16 +87,16 @@ def blueprint(instances: Instances, wall: Callable[[], float] = time.time) -> Bl
 
     @views.get("/v1/instance/list")
     def list_all() -> ResponseReturnValue:
-        return jsonify([_listed(one) for one in instances.all(include_dead=_asked("include_dead", usual=False))])
+        return jsonify([_listed(one) for one in instances.all(include_dead=_switch("include_dead", default=False))])
 
     @views.get("/debug/instance_resources")
     def instance_resources() -> ResponseReturnValue:
-        found = instances.all(include_dead=_asked("include_dead", usual=True))
+        found = instances.all(include_dead=_switch("include_dead", default=True))
         return jsonify(instances=[{**_named(one), "resource": normalised(one, raw=False)} for one in found])
 
     @views.get("/debug/instance_loads")
     def instance_loads() -> ResponseReturnValue:
-        found = instances.all(include_dead=_asked("include_dead", usual=True))
+        found = instances.all(include_dead=_switch("include_dead", default=True))
         return jsonify(
             ok=True,
             ttl_s=_plain(instances.ttl_s),
@@ -142,12 +142,12 @@ def _message() -> Mapping[str, Any]:
     return parse_object(body(request))
 
 
-def _asked(name: str, *, usual: bool) -> bool:
+def _switch(name: str, *, default: bool) -> bool:
     given = request.args.get(name, "").strip().lower()
-    return given in ("1", "true", "yes", "on") if given else usual
+    return given in ("1", "true", "yes", "on") if given else default
 
 
-def _told(rejected: tuple[Rejection, ...]) -> dict[str, Any]:
+def _rejected(rejected: tuple[Rejection, ...]) -> dict[str, Any]:
     """Fields that were left out; nothing where there are none, so that strict readers see what they know."""
     return {"rejected": [{"field": path, "reason": reason} for path, reason in rejected]} if rejected else {}
 
@@ -167,16 +167,16 @@ def _load(one: Instance) -> dict[str, Any]:
 
 
 def _listed(one: Instance) -> dict[str, Any]:
-    said = one.description
+    described = one.description
     return {
         "instance_id": one.instance_id,
-        "host": said.host,
-        "port": said.port,
-        "endpoints": said.endpoints,
-        "tags": said.tags,
-        "weight": said.weight,
-        "meta": said.meta,
-        "capabilities": said.capabilities,
+        "host": described.host,
+        "port": described.port,
+        "endpoints": described.endpoints,
+        "tags": described.tags,
+        "weight": described.weight,
+        "meta": described.meta,
+        "capabilities": described.capabilities,
         "capability_fingerprint": one.fingerprint,
         "registered_at": int(one.registered_at),
         "last_seen_at": int(one.last_seen_at),
