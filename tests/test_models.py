@@ -8,7 +8,7 @@ import pytest
 
 from tests.answers import Page
 from webapp.measurement import Engine, Requests
-from webapp.overview.model_order import Order
+from webapp.overview.model_selection import ModelSelection
 from webapp.overview.models import everything, kv_gauge, memory_gauge, model, models
 
 
@@ -64,7 +64,7 @@ def test_models_are_ordered_by_what_the_address_names_and_unknown_comes_last(reg
         engines=(engine("e0", "b", cpu_cores=1.0), engine("e1", "A", cpu_cores=3.0), engine("e2", "c")),
     )
     found = models(registry.nodes())
-    names = lambda query: [one.name for one in Order.of(query).apply(found)]  # noqa: E731
+    names = lambda query: [one.name for one in ModelSelection.of(query).apply(found)]  # noqa: E731
     assert names([]) == ["A", "b", "c"]
     assert names([("sort", "cores")]) == ["A", "b", "c"]
     assert names([("sort", "cores"), ("order", "asc")]) == ["b", "A", "c"]
@@ -73,12 +73,12 @@ def test_models_are_ordered_by_what_the_address_names_and_unknown_comes_last(reg
 
 
 def test_an_order_comes_back_from_its_own_arguments():
-    order = Order("x y", "cores", False)
+    order = ModelSelection("x y", "cores", False)
     assert order.arguments == {"q": "x y", "sort": "cores", "order": "asc"}
-    assert Order.of(order.arguments.items()) == order
-    assert Order().arguments == {}
-    assert Order().sorted_by("name").descending
-    assert Order().sorted_by("tokens").descending
+    assert ModelSelection.of(order.arguments.items()) == order
+    assert ModelSelection().arguments == {}
+    assert ModelSelection().sorted_by("name").descending
+    assert ModelSelection().sorted_by("tokens").descending
 
 
 def test_the_models_page_shows_each_with_its_numbers_and_their_sum(client, beat):

@@ -344,7 +344,7 @@ def test_the_memory_bar_adds_up_to_the_total(client, beat, registry):
 def test_everything_else_on_the_node_is_the_nodes_cores_less_the_engines(client, beat):
     beat("n1", load={"cpu_percent": 50.0, "cpus": 10}, engines=(Engine(id="a", cpu_cores=1.5), Engine(id="b", cpu_cores=0.25)))
     text = " ".join(Page(client.get("/nodes/n1").text).text.split())
-    assert "Everything else on the node3.25" in text
+    assert "Everything else on the node 3.25" in text
 
 
 def test_an_engine_that_does_not_tell_its_queue_is_not_an_empty_queue(client, beat):

@@ -298,6 +298,16 @@ def test_no_text_can_stand_for_the_age():
     assert rows_module.AGE == "\x00"
 
 
+def test_a_table_without_ages_has_none_beside_its_rows(client, beat, clock):
+    """It stood above the table: what no cell holds, a browser moves out of it."""
+    beat("n1")
+    clock.advance(3)
+    for _ in range(2):
+        shown = client.get("/fragments/cluster?columns=state,cpu", headers=HTMX).text
+        assert re.search(r"</tr>\s*</tbody>", shown)
+        assert "3 s" not in shown
+
+
 def test_a_cell_of_the_map_is_one_element_that_names_its_node(client, beat, clock):
     beat('old "node"', agent="agent-old")
     clock.advance(70)

@@ -176,22 +176,30 @@ def _instance_metrics(instances: Instances, fleet: WithInstances) -> tuple[expos
     )
 
 
+def _but_none(write: Callable[..., str]) -> Callable[..., str | None]:
+    """What is not known stays so: the macro `known` writes it as a dash with its reason."""
+
+    def written(value: float | None, *more: int) -> str | None:
+        return None if value is None else write(value, *more)
+
+    return written
+
+
 def _teach_templates(app: Flask, demo: bool, colour_index: Callable[[str], int]) -> None:
-    for function in (
+    for write in (
         formats.number,
         formats.percent,
+        formats.share,
+        formats.bytes_,
         formats.exact_bytes,
         formats.rate,
         formats.duration,
         formats.moment,
         formats.clock_offset,
-        formats.plural,
-        load_per_core,
-        by_model,
-        colour_index,
     ):
+        app.jinja_env.filters[write.__name__.rstrip("_")] = _but_none(write)
+    for function in (formats.plural, load_per_core, by_model, colour_index):
         app.jinja_env.filters[function.__name__] = function
-    app.jinja_env.filters["bytes"] = formats.bytes_
     app.jinja_env.filters["figure"] = numbers.written
     app.jinja_env.globals.update(
         gauges=gauges,

@@ -210,6 +210,8 @@ def _engine(model: _Model, number: int, index: int, moment: float) -> Engine:
     files = int(model.weights_gib * GIB * model.mapped)
     cores = round(model.cores * (0.04 + 0.9 * busy), 3)
     pid = 4000 + 100 * index + number
+    age_s = (moment % (9 * 86400)) + 600
+    members = _processes(model.kind, pid, age_s, cores, memory)
     return Engine(
         id=f"{model.kind}-{model.port}",
         model=model.name,
@@ -222,13 +224,31 @@ def _engine(model: _Model, number: int, index: int, moment: float) -> Engine:
         memory_anonymous_bytes=memory - files - GIB // 8,
         memory_file_bytes=files,
         memory_shared_bytes=GIB // 8,
-        processes=4 if model.kind in ("vllm", "sglang") else 1,
-        started_s_ago=(moment % (9 * 86400)) + 600,
+        processes=len(members),
+        started_s_ago=age_s,
         requests=Requests(waiting, float(round(16 * busy)) if model.reports_requests else None),
         kv_cache_usage_ratio=round(0.1 + 0.8 * busy, 3) if model.kind in ("vllm", "sglang") else None,
         generation_tokens_per_second=round(busy * 1800 / model.weights_gib, 1) if model.reports_requests else None,
         membership="group",
-        members=(Process(pid, 86400.0, model.kind[:15], "S", 100_000, 100_000 + int(cores * 1000), cores, memory),),
+        members=members,
+    )
+
+
+def _processes(kind: str, pid: int, age_s: float, cores: float, memory: int) -> tuple[Process, ...]:
+    """A server, and the workers that do most of the work where the kind has them."""
+    shares = (0.04, 0.32, 0.32, 0.32) if kind in ("vllm", "sglang") else (1.0,)
+    return tuple(
+        Process(
+            pid + 1000 * place,
+            max(1.0, age_s - 20 * place),
+            kind[:15] if place == 0 else f"{kind}-worker"[:15],
+            "S" if place == 0 else "R",
+            100_000,
+            100_000 + round(1000 * cores * share),
+            round(cores * share, 3),
+            round(memory * share),
+        )
+        for place, share in enumerate(shares)
     )
 
 

@@ -39,6 +39,15 @@ def percent(value: float) -> str:
     return number(value)
 
 
+def share(ratio: float) -> str:
+    """A part of one in percent.
+
+    >>> share(0.432), share(1)
+    ('43 %', '100 %')
+    """
+    return f"{percent(100 * ratio)} %"
+
+
 def byte_unit(size: float) -> str:
     """The unit in which a size has one to four digits.
 

@@ -156,7 +156,7 @@ class Instances:
             record.seen = now = self._clock()
             collected = now - _age_s(read, times, self._wall())
             before = record.report
-            if before is not None and _is_same(read, raw, before):
+            if before is not None and message.get("timestamp_ms") is not None and _is_same(read, raw, before):
                 collected = min(collected, before.collected)
             record.report = Report(read, raw, times, rejected, collected, now)
             self.messages["report"] += 1
@@ -219,7 +219,7 @@ class Instances:
 
 
 def _is_same(read: Snapshot, raw: str, before: Report) -> bool:
-    """Whether a snapshot was sent again: it has the time of the one before, or no time that can be read and nothing new."""
+    """Whether a snapshot that says its time was sent again; one whose time can't be read, if all of it is as before."""
     if read.timestamp_ms is None:
         return raw == before.raw
     return read.timestamp_ms == before.snapshot.timestamp_ms

@@ -6,13 +6,14 @@ Read in this order; each module imports only what stands above it:
     gauges        shares of something limited, and when they call for attention
     memory        where a node's memory is
     placement     where there is room for one more engine
+    sorting       tables that are sorted by their columns
     selection     which nodes a reader sees, and in which order
     concerns      what is wrong now
     events        what changed in the last hour
     trends        the last hour of CPU and RAM, for sparklines
     asked_trends  the same from a Prometheus
     models        what each model takes of the fleet
-    model_order   in which order a reader sees them
+    model_selection  which of them a reader sees, and in which order
     records       nodes, engines and models as flat records
     spreadsheet   tables as CSV
 """

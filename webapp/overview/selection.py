@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -10,21 +10,11 @@ from urllib.parse import urlencode
 from webapp import formats
 from webapp.fleet.nodes import STATES, Node
 from webapp.overview import gauges
+from webapp.overview.sorting import Column, Columns, Order
 from webapp.overview.summary import load_per_core, waiting
 
 #: More rows than this are on further pages of the table: a browser that swaps in a thousand is busy for half a second.
 ROWS_A_PAGE = 200
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column that can be sorted by; `value` is None where the node doesn't tell."""
-
-    key: str
-    title: str
-    value: Callable[[Node], float | str | None]
-    #: Largest first, at the first click.
-    descending: bool = True
 
 
 def _disk(node: Node) -> float | None:
@@ -37,7 +27,7 @@ def _memory(node: Node) -> float | None:
     return gauge.percent if gauge else None
 
 
-COLUMNS: tuple[Column, ...] = (
+COLUMNS: Columns[Node] = Columns(
     Column("name", "Node", lambda node: formats.natural(node.name), descending=False),
     Column("state", "State", lambda node: STATES.index(node.state)),
     Column("age", "Heard", lambda node: node.heard_s),
@@ -48,7 +38,6 @@ COLUMNS: tuple[Column, ...] = (
     Column("engines", "Engines", lambda node: len(node.numbers.engines) if node.numbers else None),
     Column("queue", "Waiting", lambda node: waiting(node.numbers.engines)[0] if node.numbers else None),
 )
-_COLUMNS = {column.key: column for column in COLUMNS}
 
 #: What the map can colour its cells by: key -> title. Each is a column whose value is a share or a count.
 MEASURES = {"cpu": "CPU", "memory": "RAM", "load": "Load per core", "disk": "Fullest disk", "queue": "Requests waiting"}
@@ -98,18 +87,16 @@ class Selection:
         """The selection that an address's query asks for."""
         pairs = [(name, value[:300]) for name, value in query]
         last = dict(pairs)
-        sort = last.get("sort", "name")
-        sort = sort if sort in _COLUMNS else "name"
-        order = last.get("order")
+        sort, descending = COLUMNS.order_of(last)
         return cls(
             text=last.get("q", "").strip(),
             states=tuple(state for state in STATES if ("state", state) in pairs),
             model=last.get("model", ""),
             labels=tuple(value for name, value in pairs if name == "label" and "=" in value),
             sort=sort,
-            descending=order == "desc" if order in ("asc", "desc") else _COLUMNS[sort].descending,
+            descending=descending,
             group=last.get("group", ""),
-            columns=tuple(key for key in _COLUMNS if key != "name" and key in last.get("columns", "").split(",")),
+            columns=tuple(column.key for column in COLUMNS.all[1:] if column.key in last.get("columns", "").split(",")),
             view="map" if last.get("view") == "map" else "table",
             measure=last["measure"] if last.get("measure") in MEASURES else "cpu",
             page=_page(last.get("page", "")),
@@ -129,11 +116,7 @@ class Selection:
             "measure": self.measure if self.measure != "cpu" else "",
             "page": str(self.page) if self.page > 1 else "",
         }
-        if self.sort != "name" or self.descending:
-            found["sort"] = self.sort
-            if self.descending != _COLUMNS[self.sort].descending:
-                found["order"] = "desc" if self.descending else "asc"
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in found.items() if value} | COLUMNS.arguments(self.order)
 
     @property
     def query(self) -> str:
@@ -145,11 +128,14 @@ class Selection:
         """Whether any node may be left out."""
         return bool(self.text or self.states or self.model or self.labels)
 
+    @property
+    def order(self) -> Order:
+        return Order(self.sort, self.descending)
+
     def sorted_by(self, key: str) -> Selection:
         """This selection after a click on a column's head."""
-        if key == self.sort:
-            return replace(self, descending=not self.descending, page=1)
-        return replace(self, sort=key, descending=_COLUMNS[key].descending, page=1)
+        sort, descending = COLUMNS.after_click(key, self.order)
+        return replace(self, sort=sort, descending=descending, page=1)
 
     def with_label(self, name: str, value: str) -> Selection:
         """This selection with a label switched on or off."""
@@ -162,13 +148,13 @@ class Selection:
         return replace(self, page=page)
 
     @property
-    def shown_columns(self) -> tuple[Column, ...]:
+    def shown_columns(self) -> tuple[Column[Node], ...]:
         """The columns of the table, the name first."""
-        return tuple(column for column in COLUMNS if not self.columns or column.key in ("name", *self.columns))
+        return tuple(column for column in COLUMNS.all if not self.columns or column.key in ("name", *self.columns))
 
     def measured(self, node: Node) -> float | None:
         """The value that the map shows of a node: percent, load per core or requests."""
-        value = _COLUMNS[self.measure].value(node)
+        value = COLUMNS[self.measure].value(node)
         return None if value is None else float(value)
 
     def step(self, value: float) -> int:
@@ -211,14 +197,8 @@ class Selection:
         return Rows(page, pages, start + 1, min(end, count)), shown
 
     def apply(self, nodes: Sequence[Node]) -> list[Node]:
-        """The nodes that match, in order; those that don't tell the sorted value come last."""
-        column = _COLUMNS[self.sort]
-        chosen = [node for node in nodes if self._matches(node)]
-        values = [column.value(node) for node in chosen]
-        known = [(value, node) for value, node in zip(values, chosen) if value is not None]
-        known.sort(key=lambda item: formats.natural(item[1].name))
-        known.sort(key=lambda item: item[0], reverse=self.descending)  # stable: names stay in order among equals
-        return [node for _, node in known] + [node for value, node in zip(values, chosen) if value is None]
+        """The nodes that match, in order; those without a value to sort by come last."""
+        return COLUMNS.sort(filter(self._matches, nodes), self.order)
 
     def _matches(self, node: Node) -> bool:
         if self.states and node.state not in self.states:

@@ -92,11 +92,6 @@ def load_per_core(measurement: Measurement) -> float | None:
     return None if load.load1 is None or load.cpus is None else load.load1 / load.cpus
 
 
-def engines_of(nodes: Sequence[Node]) -> list[tuple[Node, Engine]]:
-    """Every engine of the nodes whose numbers are young enough, with its node."""
-    return [(node, engine) for node in nodes if node.numbers for engine in node.numbers.engines]
-
-
 def by_model(engines: Sequence[Engine]) -> list[tuple[str, list[Engine]]]:
     """The engines of each model, by its name; those that name none come last, under ""."""
     found: dict[str, list[Engine]] = {}

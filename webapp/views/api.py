@@ -21,7 +21,7 @@ from webapp.heartbeat import to_mapping
 from webapp.history import Answer, History, HistoryUnavailable, Series
 from webapp.history.ranges import RANGES, named, recent
 from webapp.overview import records
-from webapp.overview.model_order import Order
+from webapp.overview.model_selection import ModelSelection
 from webapp.overview.models import Placed, everything, models
 from webapp.overview.records import ENGINE_FIELDS, MODEL_FIELDS, NODE_FIELDS
 from webapp.overview.selection import Selection
@@ -60,7 +60,7 @@ def blueprint(fleet: AsOf, history: History) -> Blueprint:
 
     def models_() -> ResponseReturnValue:
         known = fleet.nodes()
-        chosen = Order.of(request.args.items(multi=True)).apply(models(known))
+        chosen = ModelSelection.of(request.args.items(multi=True)).apply(models(known))
         totals = records.model_totals(everything(known))
         return _list(
             "models",

@@ -136,7 +136,7 @@ class Cluster:
             "density": "names" if len(chosen) <= 150 else "cells" if len(chosen) <= 2_000 else "dots",
             "selection": selection,
             "columns": selection.shown_columns,
-            "all_columns": COLUMNS,
+            "all_columns": COLUMNS.all,
             "measures": MEASURES,
             "models": whole.models,
             "label_names": whole.label_names,

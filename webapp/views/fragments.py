@@ -18,7 +18,7 @@ from webapp.fleet.nodes import Fleet, Node
 from webapp.history import History, HistoryUnavailable
 from webapp.history.ranges import recent
 from webapp.metrics import CHARTS
-from webapp.overview.model_order import Order
+from webapp.overview.model_selection import ModelSelection
 from webapp.overview.models import model as model_of
 from webapp.overview.selection import Selection
 from webapp.prometheus.alerts import Alert
@@ -98,7 +98,7 @@ def blueprint(
     def models() -> ResponseReturnValue:
         def render(nothing: None) -> Made[Body, None]:
             nodes = overview.nodes()
-            context = model_blocks.index(nodes, Order.of(request.args.items(multi=True)))
+            context = model_blocks.index(nodes, ModelSelection.of(request.args.items(multi=True)))
             return Made(
                 Body.of(render_template("fragments/models.html", **context, notices=notices())), share_seconds(len(nodes)), None
             )

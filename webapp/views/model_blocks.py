@@ -11,7 +11,7 @@ from webapp.charts.palette import colour_index
 from webapp.fleet.nodes import Node
 from webapp.history import History
 from webapp.metrics import CHARTS, Chart, families
-from webapp.overview.model_order import COLUMNS, Order
+from webapp.overview.model_selection import COLUMNS, ModelSelection
 from webapp.overview.models import Model, everything, model, models
 from webapp.views import blocks
 
@@ -19,7 +19,7 @@ from webapp.views import blocks
 BY = {"": "summed", "node": "a line a node"}
 
 
-def index(nodes: Sequence[Node], order: Order) -> dict[str, Any]:
+def index(nodes: Sequence[Node], order: ModelSelection) -> dict[str, Any]:
     """The totals are of all engines; the table shows the models that were selected."""
     found = models(nodes)
     return {
@@ -29,7 +29,7 @@ def index(nodes: Sequence[Node], order: Order) -> dict[str, Any]:
         "nodes": len(nodes),
         "nameless": sum(not engine.model for node in nodes for engine in node.measurement.engines),
         "order": order,
-        "columns": COLUMNS,
+        "columns": COLUMNS.all,
     }
 
 

@@ -12,7 +12,7 @@ from webapp.addresses import is_loopback
 from webapp.fleet.instance import Instance
 from webapp.fleet.nodes import Fleet
 from webapp.history.ranges import RANGES
-from webapp.overview.model_order import Order
+from webapp.overview.model_selection import ModelSelection
 from webapp.overview.selection import Selection
 from webapp.prometheus.alerts import Alert
 from webapp.views import blocks, model_blocks
@@ -54,7 +54,7 @@ def blueprint(
 
     @pages.get("/models")
     def models() -> ResponseReturnValue:
-        order = Order.of(request.args.items(multi=True))
+        order = ModelSelection.of(request.args.items(multi=True))
         return render_template("models.html", **model_blocks.index(fleet.nodes(), order), notices=notices())
 
     @pages.get("/models/")

@@ -18,7 +18,8 @@ from webapp.overview.trends import Trend
 AGE = "\x00"
 
 _Version = tuple[Any, ...]
-Kept = dict[str, tuple[_Version, Markup, Markup]]
+#: What stands before and after the age; None where the row shows none.
+Kept = dict[str, tuple[_Version, Markup, Markup | None]]
 
 
 class Rows:
@@ -44,9 +45,11 @@ class Rows:
         known = self._before.get(node.name)
         # A node whose numbers are left out says on its row for how long: it is rendered each time.
         if known is None or node.numbers is None or known[0][-1] is not node.measurement or known[0] != version:
-            before, _, after = render(node, trend, alerts, shown, self, AGE).partition(AGE)
-            known = version, before, after
+            before, age, after = render(node, trend, alerts, shown, self, AGE).partition(AGE)
+            known = version, before, after if age else None
         self.kept[node.name] = known
+        if known[2] is None:  # a table without the age
+            return known[1]
         return known[1] + Markup(formats.duration(node.heard_s)) + known[2]  # noqa: S704 - digits and a unit
 
     def node_href(self, name: str) -> str:
