@@ -102,6 +102,13 @@ def test_the_limit_of_the_agent_s_own_service_is_none_of_the_node(container):
     assert container.limits() == Limits()
 
 
+def test_a_path_of_other_bytes_than_utf_8_is_followed(container):
+    name = b"lxc-\xe9".decode("utf-8", "surrogateescape")
+    (container.proc / "self" / "cgroup").write_bytes(b"0::/lxc-\xe9\n")
+    container.cgroup(name, {"memory.max": f"{GIB}\n", "memory.current": "5\n"})
+    assert container.limits() == Limits(memory_bytes=GIB, memory_used_bytes=5)
+
+
 def test_a_path_that_leads_out_of_the_tree_is_not_followed(container):
     container.is_in("0::/../../../etc\n")
     container.cgroup("", {"memory.max": f"{GIB}\n", "memory.current": "5\n"})
