@@ -241,9 +241,9 @@ def test_tokens_over_tls_from_agent_to_page(tmp_path: Path):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ([], "give --viewer-tokens and --agent-tokens, or say --allow-anonymous"),
-        (["--agent-tokens", "TOKENS"], "lets anyone on the network read; give --viewer-tokens, or say"),
-        (["--viewer-tokens", "TOKENS"], "lets anyone on the network report; give --agent-tokens, or say"),
+        ([], "give --viewer-tokens and --agent-tokens, or pass --allow-anonymous"),
+        (["--agent-tokens", "TOKENS"], "lets anyone on the network read; give --viewer-tokens, or pass"),
+        (["--viewer-tokens", "TOKENS"], "lets anyone on the network report; give --agent-tokens, or pass"),
         (["--agent-tokens", "/nowhere"], "/nowhere: cannot be read"),
         (["--admin-user", "ann"], "expected --trusted-proxy too"),
         (["--base-path", "//x", "--allow-anonymous"], "base_path='//x': expected a path"),
