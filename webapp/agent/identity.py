@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
-import uuid
+import re
 from pathlib import Path
 
 from webapp.settings import SettingError, shown
 
 _FILE = "agent-id"
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def new_uuid() -> str:
+    """A random UUID, made by the kernel. https://man7.org/linux/man-pages/man4/random.4.html"""
+    return Path("/proc/sys/kernel/random/uuid").read_text("ascii").strip()
 
 
 def agent_id(data_dir: Path) -> str:
@@ -32,17 +39,14 @@ def agent_id(data_dir: Path) -> str:
 def _read(path: Path) -> str:
     with path.open("rb") as file:
         text = file.read(256).decode("utf-8", "replace").strip()
-    try:
-        return str(uuid.UUID(text))
-    except ValueError as error:
-        raise SettingError(
-            f"{path}: expected a UUID, got {shown(text)}; once the file is removed, the node gets a new identity"
-        ) from error
+    if not _UUID.fullmatch(text.lower()):
+        raise SettingError(f"{path}: expected a UUID, got {shown(text)}; once the file is removed, the node gets a new identity")
+    return text.lower()
 
 
 def _make(path: Path) -> str:
     """Writes a new UUID; if another process is faster, its UUID is taken. Never leaves half a file."""
-    made = str(uuid.uuid4())
+    made = new_uuid()
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         with beside.open("w", encoding="ascii") as file:

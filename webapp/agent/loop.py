@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-import uuid
 import zlib
 from collections.abc import Callable, Sequence
 
 from webapp import __version__, heartbeat
 from webapp.agent.answers import NotDelivered, without_secrets
 from webapp.agent.clock import Clock
+from webapp.agent.identity import new_uuid
 from webapp.agent.lines import one_line
 from webapp.agent.machine.host import reachable_address
 from webapp.agent.sampler import Sample, Sampler
@@ -57,7 +57,7 @@ class Heartbeats:
 
     def __init__(self, agent_id: str, clock: Clock) -> None:
         self._id = agent_id
-        self._boot = str(uuid.uuid4())
+        self._boot = new_uuid()
         self._sequence = 0
         self._clock = clock
 
