@@ -1,6 +1,6 @@
 """The fleet as Prometheus text.
 
-Written family by family at each scrape: ten thousand values are read, written and put between their labels in a few
+Written family by family at each scrape: hundreds of values are read, written and put between their labels in a few
 steps that take the whole list. No timestamps, so that Prometheus marks a series stale as soon as it is left out.
 https://prometheus.io/docs/instrumenting/exposition_formats/
 """
@@ -25,8 +25,8 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 #: A node with more is rare; a fleet of nodes with fewer isn't counted in full.
 _MOST_SERIES_A_NODE = 100
 
-#: Nodes whose lines are made together: many, so that each step is one for all; few enough to stay in the caches.
-_AT_ONCE = 1000
+#: Nodes whose lines are made together: many, so that each step is one for all; few, so that heartbeats don't wait long.
+_AT_ONCE = 250
 
 #: As JSON writes what is not known.
 _UNKNOWN = "null"
