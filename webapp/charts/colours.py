@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from webapp import whole_file
 from webapp.charts.palette import PLACES, colour_index, preference
 
 log = logging.getLogger(__name__)
@@ -85,9 +86,7 @@ class Colours:
     def _write(self) -> None:
         if self._path is None:
             return
-        fresh = self._path.with_suffix(".new")
         try:
-            fresh.write_text(json.dumps(self._places, indent=1), "utf-8")
-            fresh.replace(self._path)
+            whole_file.replace(self._path, json.dumps(self._places, indent=1))
         except OSError as error:
             log.warning("%s: the colours of models cannot be written: %s", self._path, error.strerror)

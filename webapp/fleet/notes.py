@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 from pathlib import Path
 from typing import NamedTuple
 
+from webapp import whole_file
 from webapp.fields import printable
 
 log = logging.getLogger(__name__)
@@ -70,12 +70,7 @@ class Notes:
     def _write(self) -> None:
         if self._path is None:
             return
-        fresh = self._path.with_suffix(".new")
         try:
-            with fresh.open("w", encoding="utf-8") as file:
-                json.dump(self._notes, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self._path)
+            whole_file.replace(self._path, json.dumps(self._notes, indent=1))
         except OSError as error:
             log.error("%s: notes cannot be written: %s", self._path, error.strerror)
