@@ -224,7 +224,7 @@ def _texts_reader(kind: Texts) -> _Reader:
             try:
                 found[read_text(name, path, rejected)] = read_text(item, path, rejected)
             except _Unusable as error:
-                rejected.append(Rejection(f"{path}.{printable(name)[:64]}", str(error)))
+                rejected.append(Rejection(f"{path}.{printable(name[:64])}", str(error)))
         return found
 
     return texts
