@@ -213,6 +213,8 @@ def test_a_pattern_prefers_the_engine_to_the_shell_that_names_it(machine):
 
 
 def test_a_declared_engine_that_does_not_run_is_told_as_dead(machine):
+    machine.process(2, comm="kthreadd", ppid=0, pgrp=0, cpu=500)
+    machine.process(15, comm="ksoftirqd/0", ppid=2, pgrp=0, cpu=500)
     found = engines(machine.sampler({"id": "a", "model": "m", "command": "no such thing"}))["a"]
     assert (found.state, found.processes, found.cpu_cores, found.memory_bytes) == ("dead", 0, None, None)
 
