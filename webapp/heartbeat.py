@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from webapp.fields import Rejection, Rejections, kind_of, printable, shown, values
-from webapp.measurement import Measurement, impossible
+from webapp.measurement import Measurement
 
 SCHEMA = "heartbeat_v1"
 
@@ -119,20 +119,7 @@ def from_mapping(message: Mapping[str, Any]) -> Reading:
     rejected = Rejections()
     name = _name(message.get("node"))
     fields = values(Measurement, message, "", rejected)
-    if "load" in fields:
-        fields["load"] = _possible(fields["load"], "load", rejected)
-    for parts in ("disks", "gpus"):
-        if parts in fields:
-            fields[parts] = tuple(_possible(part, f"{parts}[{at}]", rejected) for at, part in enumerate(fields[parts]))
     return Reading(Measurement(name, **fields), rejected.told())
-
-
-def _possible(part: Any, path: str, rejected: Rejections) -> Any:
-    """Without what is more than its whole: one of the two is wrong, and the whole hardly ever is."""
-    wrong = impossible(part)
-    for name, whole in wrong:
-        rejected.append(Rejection(f"{path}.{name}", f"{getattr(part, name)} is more than {whole}, {getattr(part, whole)}"))
-    return dataclasses.replace(part, **{name: None for name, _ in wrong}) if wrong else part
 
 
 def shows_nothing(name: str) -> bool:
