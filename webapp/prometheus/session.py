@@ -153,7 +153,7 @@ class PrometheusSession(requests.Session):
             self._post_works = True
         return _Answered(found)
 
-    def get_redirect_target(self, resp: requests.Response) -> None:
+    def get_redirect_target(self, _: requests.Response) -> None:
         """No redirect is followed, so none is made an address: what stands there may be none."""
 
     def _as_get(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
