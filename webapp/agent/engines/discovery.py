@@ -20,7 +20,6 @@ from webapp.agent.engines.leaders import Leaders
 from webapp.agent.engines.pidstat import Stat
 from webapp.agent.engines.processes import Scan
 
-
 #: Longest id that is made of kind, model and port, in characters; a longer one is cut.
 _LONGEST_ID = 200
 
