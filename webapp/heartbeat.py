@@ -51,6 +51,8 @@ class Reading(NamedTuple):
     rejected: tuple[Rejection, ...]
     #: The message itself, where nothing in it was bad.
     message: bytes | None = None
+    #: Bytes of the message, expanded.
+    size: int = 0
 
 
 class HeartbeatRefused(ValueError):
@@ -65,13 +67,13 @@ def read(body: bytes, limits: Limits = LIMITS) -> Reading:
     """The measurement in a message. Raises HeartbeatRefused."""
     if len(body) > limits.body_bytes:
         raise HeartbeatRefused(f"the body has {len(body)} bytes; at most {limits.body_bytes} are taken")
-    reading = from_mapping(parse_object(body))
+    reading = from_mapping(parse_object(body))._replace(size=len(body))
     engines = reading.measurement.engines
     if len(engines) <= limits.engines:
         return reading
     left_out = Rejection("engines", f"{len(engines)} entries; the first {limits.engines} are kept")
     fewer = dataclasses.replace(reading.measurement, engines=engines[: limits.engines])
-    return Reading(fewer, (*reading.rejected, left_out))
+    return reading._replace(measurement=fewer, rejected=(*reading.rejected, left_out))
 
 
 def parse_object(body: bytes) -> dict[str, Any]:

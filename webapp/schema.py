@@ -30,7 +30,7 @@ def read(body: bytes, limits: Limits = LIMITS) -> Reading:
     measurement = _faultless(body) if len(body) <= limits.body_bytes else None
     if measurement is None or len(measurement.engines) > limits.engines:
         return heartbeat.read(body, limits)
-    return Reading(measurement, (), body)
+    return Reading(measurement, (), body, len(body))
 
 
 def _faultless(body: bytes) -> Measurement | None:
