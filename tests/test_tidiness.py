@@ -42,7 +42,6 @@ FOR_OTHERS = [
     # asyncio and httptools
     *("connection_made", "connection_lost", "data_received", "eof_received", "pause_writing", "resume_writing", "on_*"),
     "rendered",  # counted for tests/test_rows.py
-    "redirect_request",  # urllib.request
 ]
 
 
