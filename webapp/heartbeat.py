@@ -30,7 +30,8 @@ DEEPEST_NESTING = 32
 LONGEST_NAME = 253
 
 #: Brackets as steps down and up: +1 and -1 in one byte.
-_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_DOWN = b"\x01"
+_STEPS = bytes.maketrans(b"[{]}", 2 * _DOWN + b"\xff\xff")
 _NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'[]{}"'))
 
 
@@ -85,7 +86,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     Traceback (most recent call last):
     webapp.heartbeat.HeartbeatRefused: expected a JSON object, got an array
     """
-    if nesting(body) > DEEPEST_NESTING:
+    if is_deeper(body, DEEPEST_NESTING):
         raise HeartbeatRefused(f"the JSON is nested deeper than {DEEPEST_NESTING} levels")
     try:
         value = json.loads(body.decode("utf-8"))
@@ -102,18 +103,19 @@ def parse_object(body: bytes) -> dict[str, Any]:
     return value
 
 
-def nesting(body: bytes) -> int:
-    """How deep the brackets outside strings are nested; of a body that is no JSON, nothing follows.
+def is_deeper(body: bytes, depth: int) -> bool:
+    """Whether brackets outside strings are nested deeper; of a body that is no JSON, nothing follows.
 
     A body may hold a million brackets, and is read before others are answered: no step here is taken per byte in Python.
 
-    >>> nesting(b'{"a": [{"b": "[[[[", "\\\\\\\\": "\\\\"["}]}')
-    3
+    >>> body = b'{"a": [{"b": "[[[[", "\\\\\\\\": "\\\\"["}]}'
+    >>> is_deeper(body, 2), is_deeper(body, 3)
+    (True, False)
     """
     if b"\\" in body:
         body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    brackets = b"".join(body.translate(_STEPS, _NEITHER_BRACKET_NOR_QUOTE).split(b'"')[::2])
-    return max(accumulate(memoryview(brackets).cast("b")), default=0)
+    steps = b"".join(body.translate(_STEPS, _NEITHER_BRACKET_NOR_QUOTE).split(b'"')[::2])
+    return _DOWN * (depth + 1) in steps or max(accumulate(memoryview(steps).cast("b")), default=0) > depth
 
 
 def from_mapping(message: Mapping[str, Any]) -> Reading:

@@ -34,7 +34,7 @@ def read(body: bytes, limits: Limits = LIMITS) -> Reading:
 
 
 def _faultless(body: bytes) -> Measurement | None:
-    if heartbeat.nesting(body) > heartbeat.DEEPEST_NESTING:
+    if heartbeat.is_deeper(body, heartbeat.DEEPEST_NESTING):
         return None
     if b"\\u" in body and _REPLACED.search(body):
         return None

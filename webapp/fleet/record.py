@@ -11,7 +11,7 @@ from webapp.fleet.nodes import USUAL_INTERVAL_SECONDS
 from webapp.fleet.transit import Transit
 from webapp.measurement import Measurement
 
-#: Bytes of all nodes' last heartbeats; what is kept of them takes up to seven times as much memory. A kilobyte of gzip
+#: Bytes of all nodes' last heartbeats; what is kept of them takes up to nine times as much memory. A kilobyte of gzip
 #: may be a megabyte, and names cost nothing.
 LARGEST_FLEET_BYTES = 512 * 1024 * 1024
 
