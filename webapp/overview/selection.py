@@ -42,12 +42,14 @@ COLUMNS: Columns[Node] = Columns(
 #: What the map can colour its cells by: key -> title. Each is a column whose value is a share or a count.
 MEASURES = {"cpu": "CPU", "memory": "RAM", "load": "Load per core", "disk": "Fullest disk", "queue": "Requests waiting"}
 
+_SHARE = (0, 20, 40, 60, *gauges.NEARLY_FULL)
+
 #: Where each measure's shades begin; the last two are the ones that call for attention.
 _SHADES: dict[str, tuple[float, ...]] = {
-    "cpu": (0, 20, 40, 60, 85, 95),
-    "memory": (0, 20, 40, 60, 85, 95),
-    "load": (0, 0.25, 0.5, 1, 1.5, 3),
-    "disk": (0, 20, 40, 60, 85, 95),
+    "cpu": _SHARE,
+    "memory": _SHARE,
+    "load": (0, 0.25, 0.5, 1, *(percent / 100 for percent in gauges.QUEUEING)),
+    "disk": _SHARE,
     "queue": (0, 1, 4, 10, 30, 100),
 }
 
