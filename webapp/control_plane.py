@@ -193,7 +193,7 @@ class ControlPlane:
                 looked = time.monotonic()
                 try:
                     self._keep_house()
-                except Exception:  # without this thread no silence would be told from a time in which nobody listened
+                except Exception:  # without this thread a time in which nobody listened would look like silence
                     log.exception("housekeeping failed; it is tried again")
 
     def _watch(self, fleet: PrometheusFleet, hour: AskedTrends) -> None:

@@ -191,7 +191,7 @@ def _reporting(url: str, settings: SimpleNamespace) -> Iterator[Finding]:
         try:
             headers["Authorization"] = "Bearer " + settings.token_file.read_text("ascii").strip()
         except (OSError, UnicodeDecodeError):
-            return  # told above
+            return  # reported above
     answer = ask(url + "/v1/nodes/heartbeat", headers, b"{}", ca_file=settings.ca_file)
     if isinstance(answer, Finding):
         yield answer

@@ -1,7 +1,7 @@
 """The wire between agent and control plane: heartbeat_v1 JSON <-> `Measurement`.
 
 Reading is tolerant (rolling upgrades run both ways): every field but the node's name is optional, one bad
-field costs that field, an unknown field is passed over. What was passed over as bad is told, never hidden.
+field costs that field, an unknown field is passed over. What was passed over as bad is reported, never hidden.
 
 Runs on nodes: standard library only, CPython 3.9 and later.
 """
@@ -153,7 +153,7 @@ def from_mapping(message: Mapping[str, Any]) -> Reading:
     for parts in ("disks", "gpus"):
         if parts in fields:
             fields[parts] = tuple(_possible(part, f"{parts}[{at}]", rejected) for at, part in enumerate(fields[parts]))
-    return Reading(Measurement(name, **fields), rejected.told())
+    return Reading(Measurement(name, **fields), rejected.reported())
 
 
 def _possible(part: Any, path: str, rejected: Rejections) -> Any:

@@ -1,6 +1,6 @@
 """How a setting is read: from its flag, else its environment variable, else the TOML file, else its default.
 
-Which settings there are stands in `config`; this module knows none of them. Every refusal is a SettingError
+`config` says which settings there are; this module knows none of them. Every refusal is a SettingError
 that names the place of the value, what came and what was wanted.
 
 Runs on nodes: standard library only, CPython 3.9 and later (a TOML file needs 3.11, or the package tomli).
@@ -39,7 +39,7 @@ class Setting:
     kind: Kind
     help: str
     commands: tuple[str, ...]
-    #: Stands in the TOML file only.
+    #: In the TOML file only.
     file_only: bool = False
     #: May be given more than once; the value is a tuple.
     many: bool = False
@@ -121,7 +121,7 @@ def _made(setting: Setting, given: Any, place: str) -> Any:
 
 
 def make(kind: Kind, given: Any, place: str) -> Any:
-    """The value that `given` stands for. Raises SettingError, which names `place`."""
+    """The value that `given` means. Raises SettingError, which names `place`."""
     try:
         return kind.make(given)
     except (ValueError, TypeError, KeyError, OverflowError):

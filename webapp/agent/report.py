@@ -106,7 +106,7 @@ def report_forever(
     refused: Callable[[str], None] = lambda error: None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Reports each `interval_s` until `wait`, which is told for how long, says so; what is late is left out.
+    """Reports each `interval_s` until `wait`, which gets the seconds to wait, returns True; what is late is left out.
 
     `refused` gets the control plane's word when it says no.
     """

@@ -122,8 +122,8 @@ def _interface(one: Network) -> dict[str, Any]:
 
 
 def _gpu_row(gpu: Gpu, usage: Utilization, timestamp_ms: int, window_ms: int) -> dict[str, Any]:
-    told = gpu.memory_total_bytes is not None and gpu.memory_used_bytes is not None
-    free = (gpu.memory_total_bytes or 0) - (gpu.memory_used_bytes or 0) if told else None
+    is_known = gpu.memory_total_bytes is not None and gpu.memory_used_bytes is not None
+    free = (gpu.memory_total_bytes or 0) - (gpu.memory_used_bytes or 0) if is_known else None
     ok = usage.current is not None
     return {
         "index": gpu.index,

@@ -24,7 +24,7 @@ from webapp.settings import SettingError
 
 log = logging.getLogger("enginehouse.run")
 
-#: Seconds between two looks at the processes; their ends are told at once by SIGCHLD.
+#: Seconds between two looks at the processes; SIGCHLD reports their ends at once.
 _LOOK_SECONDS = 0.25
 
 _CANNOT_RUN, _NOT_FOUND = 126, 127

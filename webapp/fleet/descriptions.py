@@ -70,7 +70,7 @@ class Load:
     gpu_util: float | None = number("percent", "heartbeat", 0, 100)
 
     def onto(self, before: Load) -> Load:
-        """What is not told stays as it was."""
+        """The load after this message: what it leaves out stays as it was."""
         return Load(*(getattr(before if getattr(self, one.name) is None else self, one.name) for one in fields(Load)))
 
 

@@ -1,4 +1,4 @@
-"""Which nodes a reader wants to see, and in which order: all of it stands in the page's address."""
+"""Which nodes a reader wants to see, and in which order: all of it is in the page's address."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Selection:
 
     @property
     def query(self) -> str:
-        """The arguments as they stand in an address; starts with "?" unless it is empty."""
+        """The arguments as a part of an address; starts with "?" unless it is empty."""
         return "?" + urlencode(self.arguments, doseq=True) if self.arguments else ""
 
     @property
