@@ -115,8 +115,8 @@ def test_an_engine_is_in_one_state_and_its_error_is_in_no_label(registry, beat):
     for state in ("running", "orphaned"):
         beat("n1", engines=(Engine(id="e", state=state, metrics_error=error),))
         text = exposition.text(registry.nodes())
-        told = {labels: value for (name, labels), value in samples(text).items() if name == "llmgw_shard_state"}
-        assert told == {(("node", "n1"), ("shard", "e"), ("state", state)): 1.0}
+        reported = {labels: value for (name, labels), value in samples(text).items() if name == "llmgw_shard_state"}
+        assert reported == {(("node", "n1"), ("shard", "e"), ("state", state)): 1.0}
         assert "51442" not in text
 
 

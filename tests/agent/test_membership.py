@@ -117,7 +117,7 @@ def test_processes_in_a_circle_end():
 
 
 def test_group_and_session_0_are_nobodys():
-    """So stand processes whose group is outside of this pid namespace."""
+    """This is how processes appear whose group is outside of this pid namespace."""
     api = Stat(10, b"x", "S", 0, 0, 0, 0, 0, 1, 1, 1, b"")
     other = Stat(11, b"x", "S", 0, 0, 0, 0, 0, 1, 1, 1, b"")
     assert assign([api, other], leader("a", api)) == {"a": [10]}

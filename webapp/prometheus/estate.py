@@ -158,7 +158,7 @@ def estate(given: Mapping[str, Any], *, extra: str = "") -> Estate:
     except re.error as error:
         raise EstateRefused(f"estate.node_rule={rule}: not a regular expression: {error}") from error
     if rule.count("{node}") != 1:
-        raise EstateRefused(f"estate.node_rule={rule}: expected {{node}} once, where the node's name stands")
+        raise EstateRefused(f"estate.node_rule={rule}: expected {{node}} once, in place of the node's name")
     groups = {}
     for name, engine in _table(given.get("groups", {}), "estate.groups").items():
         row = _table(engine, f"estate.groups.{name}")

@@ -136,7 +136,7 @@ class Nvidia:
         nvml = self._nvml
         count = self._value(nvml.nvmlDeviceGetCount)
         if count is None:
-            raise _BeginAgain("the NVIDIA driver does not tell how many GPUs there are")
+            raise _BeginAgain("the NVIDIA driver does not report how many GPUs there are")
         gpus = []
         memory_by_pid: dict[int, int] = {}
         lost: dict[str, str] = {}
@@ -175,7 +175,7 @@ class Nvidia:
             memory_used_bytes=used,
             temperature_celsius=_within(temperature, -60, 200),
             power_watts=None if power is None else _within(power / 1000, 0, 10_000),
-            error="in MIG mode the driver tells no utilisation" if self._is_divided(handle) else None,
+            error="in MIG mode the driver reports no utilisation" if self._is_divided(handle) else None,
         )
 
     def _memory(self, handle: Any) -> tuple[int | None, int | None]:
