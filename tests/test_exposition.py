@@ -120,7 +120,7 @@ def test_an_engine_is_in_one_state_and_its_error_is_in_no_label(registry, beat):
         assert "51442" not in text
 
 
-def test_a_family_stands_together_though_nodes_report_different_things(registry, beat):
+def test_a_family_is_together_though_nodes_report_different_things(registry, beat):
     beat("a", disks=())
     beat("b", engines=(), agent="b")
     beat("c", agent="c")

@@ -7,7 +7,6 @@ import os
 import socket
 import ssl
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,10 +22,8 @@ BIG = b"x" * 3_000_000
 
 
 def application(environ, start_response):
-    """Echoes the body's length; /big answers with megabytes, /slow after a moment."""
+    """Echoes the body's length; /big answers with megabytes."""
     body = environ["wsgi.input"].read()
-    if environ["PATH_INFO"] == "/slow":
-        time.sleep(0.4)
     answer = BIG if environ["PATH_INFO"] == "/big" else f"{environ['wsgi.url_scheme']} {len(body)}".encode()
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(answer)))])
     return [answer]
@@ -151,7 +148,7 @@ def test_a_chunked_body_is_read():
 
 
 @pytest.mark.parametrize("endless", [b"0\r\nX: ", b"0\r\n", b"5;"], ids=["trailer", "trailer's name", "chunk's extension"])
-def test_what_stands_around_a_chunked_body_is_bounded(endless):
+def test_what_surrounds_a_chunked_body_is_bounded(endless):
     with serving() as (server, closed), connect(server) as client:
         client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + endless)
         for _ in range(40):
@@ -185,17 +182,24 @@ def test_a_header_behind_the_body_says_nothing():
 
 
 def test_told_to_stop_it_answers_what_was_asked_and_takes_nothing_new():
-    closed: Counter[str] = Counter()
-    server = Server(application, "127.0.0.1", 0, Limits(), closed=closed)
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def slow(environ, start_response):
+        asked.set()
+        may_answer.wait(10)
+        return application(environ, start_response)
+
+    server = Server(slow, "127.0.0.1", 0, Limits(), closed=Counter())
     thread = threading.Thread(target=server.run)
     thread.start()
     answers: list[tuple[int, bytes]] = []
-    asking = threading.Thread(target=lambda: answers.append(get(server, "/slow")))
+    asking = threading.Thread(target=lambda: answers.append(get(server, "/")))
     asking.start()
     with connect(server):  # one that asks nothing holds nothing up
         eventually(lambda: server.connections == 2, "both connections")
-        time.sleep(0.1)
+        assert asked.wait(10)
         server.stop()
+        may_answer.set()
         thread.join(10)
     asking.join(10)
     assert answers == [(200, b"http 0")]

@@ -5,6 +5,7 @@ import sqlite3
 
 import pytest
 
+from tests.programs import eventually
 from tests.storage.stores import measured, times
 from webapp.measurement import Agent, Disk, Engine, Load
 from webapp.storage import database, ledger
@@ -260,6 +261,5 @@ def test_without_a_directory_all_is_kept_in_memory(start, clock):
 def test_the_stores_own_thread_commits(tmp_path, clock):
     store = Store(tmp_path / "fleet.db", commit_every=0.01, clock=lambda: clock.wall)
     store.record(measured(), clock.wall)
-    while not times(store):
-        store._stop.wait(0.01)
+    assert eventually(lambda: times(store) or None, "a commit") == [clock.wall]
     store.close()
