@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from html.parser import HTMLParser
+from typing import Any
+
+from webapp import exposition
+from webapp.fleet.nodes import Node
 
 #: Every route: its kind, who may use it, and a path that shows it.
 ROUTES = {
@@ -102,3 +107,8 @@ def strict(text: str) -> object:
         raise AssertionError(f"not strict JSON: {constant}")
 
     return json.loads(text, parse_constant=refuse)
+
+
+def exposed(nodes: Sequence[Node], *more: Any, **how: Any) -> str:
+    """What a scrape gets, as one text."""
+    return b"".join(exposition.pieces(nodes, *more, **how)).decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import os
 import socket
@@ -15,6 +16,7 @@ import pytest
 
 from tests.programs import eventually
 from tests.sockets import certificate, connect, get, port
+from webapp.server.channels import Channel
 from webapp.server.http_messages import RequestReader
 from webapp.server.serving import CannotListen, Limits, Server, Tls
 
@@ -297,3 +299,25 @@ def test_a_certificate_that_cannot_be_used_is_one_line(tmp_path, content):
 def test_an_address_in_use_is_one_line():
     with serving() as (server, _), pytest.raises(CannotListen, match="Address already in use"):
         Server(application, "127.0.0.1", port(server), Limits(threads=1))
+
+
+def test_connections_that_ended_leave_no_garbage():
+    """A thousand a second come and go; to search for what is left of them would stop all threads."""
+
+    def channels() -> int:
+        return sum(isinstance(one, Channel) for one in gc.get_objects())
+
+    gc.collect()
+    before = channels()
+    gc.disable()
+    try:
+        with serving() as (server, _):
+            for _ in range(20):
+                status, _body = get(server)
+                assert status == 200
+            with connect(server) as client:
+                client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
+            eventually(lambda: server.connections == 0, "the server to see that all have left")
+            eventually(lambda: channels() == before, "the connections to be gone")
+    finally:
+        gc.enable()
