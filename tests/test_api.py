@@ -155,13 +155,15 @@ def test_a_file_has_a_name_that_is_one(client, beat):
     assert re.fullmatch(r'attachment; filename="[A-Za-z0-9_-]+\.html"', answer.headers["Content-Disposition"])
 
 
-class Told:
-    """A history that knows one hour of one node."""
+class Hour:
+    """A history that knows one hour of one node; the node "silent" is missing at its end."""
 
     def series(self, metrics, range, *, node="", model=""):
         if node == "away":
             raise HistoryUnavailable("Prometheus at http://p:9090 did not answer within 3 s")
         values = [None, float("inf"), 43.20000076293945] + [1.0] * (len(range.times) - 3)
+        if node == "silent":
+            values[-1] = None
         found = [Series(metric, (("node", node), ("window", "1m")), values) for metric in metrics if "cpu_util" in metric.name]
         return Answer(
             range, tuple(found), range.end, ("partial",), (Span(range.start, range.start + 60, "no control plane ran"),)
@@ -170,7 +172,7 @@ class Told:
 
 @pytest.fixture
 def charted_client(registry, wall):
-    return create_app(registry, Told(), wall=wall).test_client()
+    return create_app(registry, Hour(), wall=wall).test_client()
 
 
 def test_a_charts_lines_are_reported_with_null_where_nothing_was_measured(charted_client):
@@ -229,3 +231,10 @@ def test_the_numbers_of_a_chart_are_a_table(charted_client):
     assert "The latest 20 of 241 times" in html
     assert '<th scope="row" title="known at 240 of 241 times">CPU</th>' in html
     assert "format=csv" in html
+
+
+def test_a_number_of_a_chart_that_nobody_measured_is_a_dash(charted_client):
+    html = charted_client.get("/fragments/numbers?node=silent&chart=cpu", headers={"HX-Request": "true"}).text
+    dash = '<td class="figure"><span class="unknown" title="nothing was measured then">–</span></td>'
+    assert html.count(dash) == 2  # the last one over the range, and the latest time
+    assert '<th scope="row" title="known at 239 of 241 times">CPU</th>' in html
