@@ -93,7 +93,8 @@ def test_the_kept_rows_are_those_of_the_last_rendering(app, registry, beat):
 def test_a_refresh_leaves_no_cycles_that_hold_the_fleet(client, beat):
     """Else its memory is given back only when all measurements are looked through for garbage."""
     beat()
-    paths = ("/fragments/cluster", "/fragments/cluster?view=map", "/fragments/models", "/fragments/node/cpu-07", "/metrics")
+    blocks = ("cluster", "cluster?view=map", "models", "model/llama-3.1-8b", "node/cpu-07")
+    paths = (*(f"/fragments/{block}" for block in blocks), "/metrics")
     for path in paths:
         client.get(path, headers=HTMX)
     gc.collect()
