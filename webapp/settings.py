@@ -18,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from webapp.kinds import ADDRESS, SWITCH, Kind
+from webapp.kinds import ADDRESS, DURATION, SWITCH, Kind
 
 if TYPE_CHECKING:
     import argparse
@@ -64,6 +64,8 @@ class Setting:
             return "on" if self.default else "off"
         if self.kind is ADDRESS:
             return f"{self.default[0]}:{self.default[1]}"
+        if self.kind is DURATION:
+            return f"{self.default / 3600:g}h"
         if isinstance(self.default, Path):
             return str(self.default).replace(os.path.expanduser("~"), "~", 1)
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
