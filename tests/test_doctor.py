@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import socket
+import socketserver
+import threading
 import time
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -135,6 +139,38 @@ def test_nobody_listens_nobody_is_called_so_and_nobody_answers(examine, monkeypa
             assert code == 1
             assert first_wrong(report).startswith(place)
             assert said in report
+
+
+@pytest.mark.parametrize(
+    ("pieces", "said"),
+    [
+        ([b"SSH-2.0-OpenSSH_9.2\r\n"], "it does not speak HTTP on this port"),
+        ([], "it closed the connection without an answer"),
+        ([b"HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"], "answers 302"),
+        (itertools.repeat(b"H"), "it did not answer in full within"),
+    ],
+)
+def test_what_only_looks_like_a_control_plane_is_named_in_time(examine, monkeypatch, pieces, said):
+    """The last one sends a byte now and then, for ever."""
+    monkeypatch.setattr("webapp.enquiry.WHOLE_S", 0.5)
+    ended = threading.Event()
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            with contextlib.suppress(OSError):
+                for piece in pieces:
+                    self.request.sendall(piece)
+                    if ended.wait(0.05):
+                        return
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        code, report = examine(server=(f"http://127.0.0.1:{server.server_address[1]}",))
+        ended.set()
+        server.shutdown()
+    assert code == 1
+    assert said in report
 
 
 def test_a_password_in_an_address_is_not_shown(examine, serve):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -94,6 +95,35 @@ def test_a_body_that_is_no_object_is_refused_with_a_reason(body: bytes):
 def test_a_body_that_is_nested_too_deeply_is_refused_as_that():
     with pytest.raises(HeartbeatRefused, match="nested deeper than 32 levels"):
         heartbeat.read(b'{"node":"n","x":' + b"[" * 40 + b"]" * 40 + b"}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"node":"n","x":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+        b'{"node":"n","x":[' + b",".join([b"[" * 30 + b"]" * 30] * 2_000) + b"]}",
+        b'{"node":"n","x":"' + b'\\"[' * 50_000 + b'"}',
+        b'{"node":"' + b" " * 50_000 + b'"}',
+        b'{"node":"n","host":{"labels":{"' + b"\\ud800" * 10_000 + b'":"v"}}}',
+    ],
+)
+def test_no_body_takes_a_step_in_python_for_each_of_its_bytes(body: bytes):
+    """A kilobyte of gzip held every other request for 0.7 s."""
+    steps = 0
+
+    def count(*_: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        with contextlib.suppress(HeartbeatRefused):
+            heartbeat.read(body)
+    finally:
+        sys.settrace(before)
+    assert steps < 5_000
 
 
 def test_a_body_over_the_limit_is_refused():

@@ -294,3 +294,21 @@ def test_who_is_silent_for_an_hour_is_forgotten(instances, clock):
 
 def test_the_interval_is_a_third_of_the_ttl_and_at_most_ten_seconds():
     assert [Instances(ttl).interval_s for ttl in (30.0, 6.0, 300.0)] == [10.0, 2.0, 10.0]
+
+
+def test_what_instances_tell_takes_bounded_room_together(clock, wall):
+    """Ten thousand snapshots of 256 KiB, and capabilities of 64 KiB, took several GB."""
+    instances = Instances(clock=clock, wall=wall, most_bytes=200_000)
+    large = {"text": "x" * 50_000}
+    for name in "abc":
+        instances.register({**ENGINE, "instance_id": name, "capabilities": large})
+    instances.heartbeat({"instance_id": "a", "capabilities": large})  # takes the place of what was there
+    with pytest.raises(InstancesFull):
+        report(instances, 1, name="a", text="x" * 60_000)
+    with pytest.raises(InstancesFull):
+        instances.register({**ENGINE, "instance_id": "d", "capabilities": {"text": "x" * 60_000}})
+    report(instances, 1, name="a", text="x" * 10_000)
+    assert instances.messages["full"] == 2
+    assert instances.unregister({"instance_id": "c"})
+    report(instances, 2, name="a", text="x" * 60_000)
+    report(instances, 3, name="a", text="x" * 60_000)

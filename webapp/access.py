@@ -21,6 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from webapp import whole_file
+
 log = logging.getLogger(__name__)
 
 #: A shorter token could be guessed.
@@ -158,17 +160,10 @@ def secret_key(path: Path | None) -> bytes:
     if path is None:
         return secrets.token_bytes(32)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            pass
-        else:
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                file.write(secrets.token_hex(32) + "\n")
-        return existing_key(path)
+        whole_file.create(path, secrets.token_hex(32) + "\n", 0o600)
     except OSError as error:
         raise AccessUnusable(f"{path}: cannot be written: {error.strerror}") from error
+    return existing_key(path)
 
 
 def new_token(path: Path) -> str:
@@ -193,7 +188,7 @@ def existing_key(path: Path) -> bytes:
     except OSError as error:
         raise AccessUnusable(f"{path}: cannot be read: {error.strerror}") from error
     if len(text) < 32:
-        raise AccessUnusable(f"{path}: expected a key of at least 32 characters, got {len(text)}")
+        raise AccessUnusable(f"{path}: expected a key of at least 32 characters, got {len(text)}; without it a new one is made")
     return text
 
 

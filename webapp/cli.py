@@ -16,7 +16,7 @@ from webapp.agent.__main__ import main as node_main
 from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
 from webapp.control_plane import ControlPlane
-from webapp.embedding import EmbedLinks, link
+from webapp.embedding import EmbedLinks, framed, link
 from webapp.prometheus.managed import CannotManage, ManagedPrometheus
 from webapp.server.serving import CannotListen, Limits, Server, Tls
 from webapp.settings import SettingError, add_flags, resolve
@@ -124,7 +124,7 @@ def _embed_link(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
     file = secret_file(settings)
     links = EmbedLinks(existing_key(file) if file else b"")
     try:
-        print(settings.base_url + link(links, settings.path, settings.expires))
+        print(settings.base_url + link(links, framed(settings.path), settings.expires))
     except ValueError as error:
         raise SettingError(f"--path: {error}") from error
     return 0

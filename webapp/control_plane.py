@@ -111,6 +111,7 @@ class ControlPlane:
                     heard_at=known.heard_at,
                     first_heard_at=known.first_heard_at,
                     unheard_s=min(known.silent_s, unheard_s),
+                    size=known.size,
                 )
         return without_agent
 

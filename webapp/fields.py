@@ -140,6 +140,7 @@ _PLANS: dict[type, list[tuple[str, _Reader]]] = {}
 def values(of: type, given: Mapping[str, Any], path: str, rejected: list[Rejection]) -> dict[str, Any]:
     """Arguments for the dataclass `of`: its described fields that `given` holds in a usable form.
 
+    What is more than its whole, by `of.at_most`, is left out: one of the two is wrong, and the whole hardly ever is.
     Adds to `rejected` what was not usable; `path` is put before their names.
     """
     plan = _PLANS.get(of) or _PLANS.setdefault(of, _plan(of))
@@ -152,6 +153,9 @@ def values(of: type, given: Mapping[str, Any], path: str, rejected: list[Rejecti
             found[name] = read_value(value, path + name, rejected)
         except _Unusable as error:
             rejected.append(Rejection(path + name, str(error)))
+    for name, most in getattr(of, "at_most", ()):
+        if name in found and most in found and found[name] > found[most]:
+            rejected.append(Rejection(path + name, f"{found.pop(name)} is more than {most}, {found[most]}"))
     return found
 
 
@@ -224,7 +228,7 @@ def _texts_reader(kind: Texts) -> _Reader:
             try:
                 found[read_text(name, path, rejected)] = read_text(item, path, rejected)
             except _Unusable as error:
-                rejected.append(Rejection(f"{path}.{printable(name)[:64]}", str(error)))
+                rejected.append(Rejection(f"{path}.{printable(name[:64])}", str(error)))
         return found
 
     return texts

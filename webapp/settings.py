@@ -18,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from webapp.kinds import ADDRESS, DURATION, SWITCH, Kind
+from webapp.kinds import ADDRESS, DURATION, PATH, SWITCH, Kind
 
 if TYPE_CHECKING:
     import argparse
@@ -94,7 +94,7 @@ def resolve(settings: Sequence[Setting], flags: argparse.Namespace, environment:
     `flags.config`, where the table has such a row, names the TOML file. Raises SettingError.
     """
     file = getattr(flags, "config", None) or environment.get(ENVIRONMENT_PREFIX + "CONFIG")
-    from_file = _read_file(Path(file).expanduser(), settings) if file else {}
+    from_file = _read_file(make(PATH, file, "--config"), settings) if file else {}
     values = {setting.name: _value(setting, flags, environment, from_file, file) for setting in settings}
     return SimpleNamespace(**values)
 
@@ -108,7 +108,7 @@ def _value(
     variable = setting.variable if setting.variable in environment or not environment.get(setting.also) else setting.also
     if not setting.file_only and variable in environment:
         text = environment[variable]
-        return _made(setting, text.split(",") if setting.many else text, variable)
+        return _made(setting, [item.strip() for item in text.split(",")] if setting.many else text, variable)
     if setting.name in from_file:
         return _made(setting, from_file[setting.name], f"{file}: {setting.name}")
     return setting.default
@@ -164,6 +164,8 @@ def parse_toml(path: Path) -> dict[str, Any]:
         return dict(toml.loads(path.read_text("utf-8")))
     except OSError as error:
         raise SettingError(f"{path}: cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise SettingError(f"{path}: not TOML that can be read: it is nested too deeply") from error
     except ValueError as error:
         raise SettingError(f"{path}: not TOML: {error}") from error
 

@@ -45,6 +45,7 @@ SERVER = ("--server", "http://127.0.0.1:9")
         ((*SERVER, "--node", "x" * 254), "expected a name of 1 to 253 characters"),
         ((*SERVER, "--nodes", "4"), "unrecognized arguments: --nodes 4"),
         ((*SERVER, "--config", "/absent.toml"), "/absent.toml: cannot be read"),
+        ((*SERVER, "--proc", "/absent"), "--proc=/absent: expected a directory such as /proc"),
     ],
 )
 def test_a_setting_that_can_not_be_used_is_one_line_and_exit_code_2(refused, arguments, said):
@@ -67,6 +68,7 @@ def test_a_setting_that_can_not_be_used_is_one_line_and_exit_code_2(refused, arg
         ('[[engine]]\nid = "a"\nkind = "gpt"\nport = 1\n', "engine 1: kind=gpt: expected one of vllm, sglang"),
         ('[[engine]]\nid = "a"\nprot = 1\n', "engine 1: prot is not one of id, model"),
         ('[[engine]]\nid = "a"\nport = 1\n[[engine]]\nid = "a"\nport = 2\n', "engine 2: id=a is there before"),
+        ('[[engine]]\nid = "a"\npidfile = "a\\u0000b"\n', "engine 1: pidfile=a\\x00b: expected a path"),
         ("[labels]\nrack = [1]\n", "labels: rack=[1]: expected a text"),
         ('colour = "red"\n', "colour is not a setting of this command"),
     ],

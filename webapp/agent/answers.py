@@ -16,17 +16,32 @@ class NotDelivered(Exception):
 def without_secrets(url: str) -> str:
     """An address as logs may show it: no user, no password, no control characters.
 
-    >>> without_secrets("http://me:secret@house:8765/a")
-    'http://house:8765/a'
+    >>> without_secrets("http://me:secret@house:8765/a"), without_secrets("http://me:secret@[::1")
+    ('http://house:8765/a', '[::1')
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return one_line(url.rpartition("@")[2])
     return one_line(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl())
+
+
+def aimed(url: str, place: str) -> str:
+    """Where a redirect from `url` to `place` leads; `place` itself where that is no address.
+
+    >>> aimed("http://house/a", "/b"), aimed("http://house/a", "http://[::1")
+    ('http://house/b', 'http://[::1')
+    """
+    try:
+        return urljoin(url, place)
+    except ValueError:
+        return place
 
 
 def understood(url: str, status: int, headers: http.client.HTTPMessage, answer: bytes) -> float | None:
     """The interval in an answer that takes the heartbeat. Raises NotDelivered for any other answer."""
     if 300 <= status < 400:
-        place = without_secrets(urljoin(url, headers.get("Location", "")))
+        place = without_secrets(aimed(url, headers.get("Location", "")))
         raise NotDelivered(
             f"{status} redirects to {place}; a heartbeat does not follow that: give this address, or its base, as --server"
         )

@@ -55,6 +55,8 @@ def run(settings: Any, servers: Sequence[str], stop: threading.Event) -> int:
     """
     clock = Clock()
     node = _node(settings)
+    if not settings.proc.is_dir():
+        raise SettingError(f"--proc={settings.proc}: expected a directory such as /proc, and there is none")
     interval_s = settings.interval
     sampler = Sampler(
         node,

@@ -178,6 +178,11 @@ def named(body: Mapping[str, Any]) -> str:
     return _id(body.get("instance_id"))
 
 
+def size(capabilities: Mapping[str, Any] | None) -> int:
+    """Bytes of capabilities, as JSON."""
+    return len(json.dumps(capabilities)) if capabilities else 0
+
+
 def fingerprint(capabilities: Mapping[str, Any]) -> str:
     """Our name for capabilities, where the instance states none.
 

@@ -99,7 +99,7 @@ class PrometheusServer:
     def _result(self, answered: Any) -> Result:
         try:
             return Result(tuple(_series(item) for item in answered), answered.warnings)
-        except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
+        except (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError) as error:
             raise HistoryUnavailable(f"{self.name} answered in a form that is not the API's") from error
 
 

@@ -6,6 +6,7 @@ An engine is known by an id that outlives its processes: declared, or made from 
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from webapp.agent.engines.kinds import kind_named
 from webapp.agent.engines.leaders import Leaders
 from webapp.agent.engines.pidstat import Stat
 from webapp.agent.engines.processes import Scan
+
+#: Longest id that is made of kind, model and port, in characters; a longer one is cut.
+_LONGEST_ID = 200
 
 
 @dataclass
@@ -176,7 +180,9 @@ class Engines:
         router = self._lines.recognised.get(stat.ppid)
         kind = kind_named(router.kind) if router else None
         port = router.port if router and kind and kind.router else recognised.port
-        id = "-".join(str(part).replace("/", "_") for part in (recognised.kind, recognised.model, port) if part is not None)
+        id = _short(
+            "-".join(str(part).replace("/", "_") for part in (recognised.kind, recognised.model, port) if part is not None)
+        )
         for number in range(1, 1000):
             wanted = id if number == 1 else f"{id}-{number}"
             known = self._tracked.get(wanted)
@@ -204,6 +210,15 @@ class Engines:
         """What is left of an engine whose id a new leader takes."""
         old.id = f"{old.id}-orphaned-{old.pgrp}"
         self._tracked[old.id] = old
+
+
+def _short(id: str) -> str:
+    """An id that a heartbeat can carry, with room for what is put behind it: an engine whose id is too long would be lost.
+
+    >>> _short("vllm-Qwen_Qwen3-8B-8000"), len(_short("m" * 3000))
+    ('vllm-Qwen_Qwen3-8B-8000', 209)
+    """
+    return id if len(id) <= _LONGEST_ID else f"{id[:_LONGEST_ID]}-{zlib.crc32(id.encode('utf-8', 'replace')):08x}"
 
 
 def ancestors(stat: Stat, processes: Mapping[int, Stat]) -> Iterator[Stat]:

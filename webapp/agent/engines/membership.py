@@ -24,6 +24,7 @@ class Claim(NamedTuple):
     """What one engine claims: its leader, as it was when last seen, and the processes of its own cgroup."""
 
     id: str
+    #: 0 if the leader was never seen: such an engine claims nothing but its cgroup.
     pid: int
     #: Start time of the leader; None if it was gone before it was ever seen.
     start: int | None
@@ -130,7 +131,7 @@ def _led(
     shared: dict[int, tuple[str, set[int]]] = {}
     for claim in claims:
         stat = processes.get(claim.pid)
-        if stat is not None and stat.start != claim.start:
+        if not claim.pid or (stat is not None and stat.start != claim.start):
             continue
         if claim.pgrp == claim.pid:
             groups[claim.pgrp] = claim.id

@@ -16,6 +16,7 @@ from webapp.agent.engines.exposition import Page, fullest, total
 from webapp.agent.engines.metric_names import ENGINE_METRIC_NAMES, UNASKED, Endpoint, EngineNames
 from webapp.agent.engines.scrape import ScrapeFailed, scrape
 from webapp.agent.engines.token_rates import TokenRates
+from webapp.agent.patience import started
 from webapp.measurement import FRESH_FOR_SECONDS, Engine, Requests
 
 #: An engine that has not answered in full by then is given up until the next round. Long, because a busy engine is
@@ -116,10 +117,8 @@ class EngineMetrics:
 
     def _start_threads(self) -> None:
         for _ in range(min(_MOST_AT_ONCE - self._threads, len(self._waiting))):
-            try:
-                threading.Thread(target=self._ask_all, name="engine-metrics", daemon=True).start()
-            except RuntimeError:
-                return  # no room for a thread: those who wait are asked in a later round
+            if not started(threading.Thread(target=self._ask_all, name="engine-metrics", daemon=True)):
+                return  # those who wait are asked in a later round
             self._threads += 1
 
     def _renewed(self, engine: Engine, engines: Sequence[Engine], own_ports: Counter[int | None]) -> _Watched:

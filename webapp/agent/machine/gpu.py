@@ -15,6 +15,7 @@ from typing import Any, Callable
 
 from webapp.agent.machine import gpu_amd
 from webapp.agent.machine.gpu_nvidia import Nvidia, Seen
+from webapp.agent.patience import started
 from webapp.measurement import Gpu
 
 #: A look older than this is unknown.
@@ -112,11 +113,8 @@ class Gpus:
             return False
         self._seen, self._seen_at = None, now
         thread = threading.Thread(target=self._look_on, name="gpus", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # no room for a thread: the next measurement tries again
-            return True
-        self._thread = thread
+        if started(thread):
+            self._thread = thread  # else the next measurement tries again
         return True
 
     def _may_be_there(self) -> bool:
