@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 from html.parser import HTMLParser
+from urllib.parse import unquote
+
+from werkzeug.routing import Map
+
+from webapp.views.routing import NameConverter
 
 #: Every route: its kind, who may use it, and a path that shows it.
 ROUTES = {
@@ -93,6 +98,11 @@ class Page(HTMLParser):
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.tags if name == tag]
+
+
+def named(address: str) -> str:
+    """The name in an address such as /nodes/a%20b, as the server reads it."""
+    return NameConverter(Map()).to_python(unquote(address.split("/", 2)[2]))
 
 
 def strict(text: str) -> object:

@@ -182,6 +182,20 @@ def test_a_name_that_turns_the_writing_around_turns_no_number(page, registry, hi
         assert one < two
 
 
+def test_a_node_and_a_model_called_dot_dot_have_their_pages(page, url, beat):
+    """A browser would go up the path, at "%2e%2e" too."""
+    watched = Watched(page, url)
+    beat("..", engines=(Engine(id="e", model="."),))
+    page.goto(url)
+    page.locator("td.col-engines a").click()
+    expect(page.locator("h1")).to_have_text(".")
+    page.locator(".placed tbody th a").click()
+    expect(page.locator("h1")).to_have_text("..")
+    refresh(page, "#node")
+    expect(page.locator("#charts .chart").first).to_be_visible()
+    watched.assert_calm()
+
+
 def test_a_chart_that_was_hidden_takes_its_containers_size_when_it_is_shown(page, url, registry, store, wall, beat):
     """T116"""
     beat("cpu-07")

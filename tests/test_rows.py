@@ -63,7 +63,9 @@ def test_a_row_whose_numbers_are_left_out_says_for_how_long_each_time(client, be
     assert "not heard for 70 s" in client.get("/fragments/cluster", headers=HTMX).text
 
 
-@pytest.mark.parametrize("name", ["cpu-07", 'a"b<c>', "a//b/", "é模型 💥", "%2F%00", "a?b#c&d=e", "\\n", "a\nb", "a;b,c~(d)"])
+@pytest.mark.parametrize(
+    "name", ["cpu-07", 'a"b<c>', "a//b/", "é模型 💥", "%2F%00", "a?b#c&d=e", "\\n", "a\nb", "a;b,c~(d)", "..", "a/../b"]
+)
 def test_a_rows_links_are_what_flask_makes_of_them(app, name):
     for address in ("/fragments/cluster", "/?embed=1&theme=dark", "/?at=2026-11-30T03:00Z"):
         with app.test_request_context(address):

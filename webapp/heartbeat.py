@@ -176,8 +176,6 @@ def shows_nothing(name: str) -> bool:
 def _name(value: Any) -> str:
     if not isinstance(value, str) or shows_nothing(value):
         raise HeartbeatRefused(f"node: expected the node's name, got {shown(value)}", "node")
-    if value in (".", ".."):
-        raise HeartbeatRefused(f"node: {value!r} can't be a name: no address could hold it", "node")
     if len(value) > LONGEST_NAME:
         raise HeartbeatRefused(f"node: the name has {len(value)} characters; at most {LONGEST_NAME} are taken", "node")
     return printable(value)
