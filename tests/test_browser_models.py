@@ -13,7 +13,7 @@ from tests.conftest import GIB
 from webapp.app import create_app
 from webapp.history.embedded import EmbeddedHistory
 from webapp.history.past import StoredPast, written
-from webapp.measurement import Engine, Host
+from webapp.measurement import Engine, Host, Requests
 from webapp.storage.store import Store
 
 pytestmark = pytest.mark.browser
@@ -203,4 +203,38 @@ def test_no_page_is_wider_than_its_window(browser, url, registry, store, wall, b
     page.locator("#numbers-engine_cpu summary").click()
     expect(page.locator("#numbers-engine_cpu table").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    context.close()
+
+
+#: As on a fleet of today: of a length that is usual, with numbers of a usual size.
+USUAL = (
+    Engine(
+        id="e0", model="bge-m3", cpu_cores=18.0, memory_bytes=55 * GIB, kv_cache_usage_ratio=0.74, requests=Requests(16.0, 3.0)
+    ),
+    Engine(id="e1", model="llama-3.3-70b-instruct", cpu_cores=9.5, memory_bytes=47 * GIB, generation_tokens_per_second=5572.0),
+    Engine(id="e2", model="mistral-small-24b-instruct", cpu_cores=9.5, memory_bytes=47 * GIB),
+)
+
+
+@pytest.mark.parametrize("path", ["/", "/models", "/models/bge-m3"])
+def test_on_a_tablet_no_table_is_wider_than_its_place(browser, url, beat, path):
+    for number in range(20):
+        beat(f"cpu-{number:02d}", agent=str(number), engines=USUAL)
+    context = browser.new_context(viewport={"width": 768, "height": 1024})
+    page = context.new_page()
+    page.goto(url + path)
+    assert page.locator(".scroll").evaluate("table => table.scrollWidth - table.clientWidth") <= 0
+    context.close()
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_long_name_gives_way_to_a_short_one_beside_it(browser, url, beat, width):
+    beat(engines=USUAL[:2] if width == 390 else USUAL)
+    context = browser.new_context(viewport={"width": width, "height": 800})
+    page = context.new_page()
+    page.goto(url)
+    cut = page.locator("td.col-engines .model span").evaluate_all(
+        "names => names.map((name) => name.scrollWidth > name.clientWidth)"
+    )
+    assert cut == [False, *([True] * (len(cut) - 1))]
     context.close()
