@@ -239,7 +239,7 @@ def test_rows_of_groups_are_cut_at_the_page():
     nodes = list(range(ROWS_A_PAGE + 20))
     groups = [("a", nodes[:150]), ("b", nodes[150:])]
     part, shown = Selection(page=2).rows(groups)  # type: ignore[arg-type]
-    assert part == (2, 2, ROWS_A_PAGE + 1, ROWS_A_PAGE + 20)
+    assert part == (2, 2, ROWS_A_PAGE + 1, ROWS_A_PAGE + 20, ROWS_A_PAGE + 20)
     assert shown == [("b", nodes[ROWS_A_PAGE:])]
     assert replace(Selection(), page=3).sorted_by("cpu").page == 1
 
