@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from werkzeug.routing import Map
 
+from webapp.unseen import replaced
 from webapp.views.routing import NameConverter
 
 #: Every route: its kind, who may use it, and a path that shows it.
@@ -103,6 +104,11 @@ class Page(HTMLParser):
 def named(address: str) -> str:
     """The name in an address such as /nodes/a%20b, as the server reads it."""
     return NameConverter(Map()).to_python(unquote(address.split("/", 2)[2]))
+
+
+def drawn(name: str) -> str:
+    """A name as the text of a page holds it."""
+    return replaced(name, str)
 
 
 def strict(text: str) -> object:

@@ -10,12 +10,13 @@ from urllib.parse import urljoin
 
 import pytest
 
-from tests.answers import HOSTILE, ROUTES, Page, named
+from tests.answers import HOSTILE, ROUTES, Page, drawn, named
 from tests.conftest import GIB, HTMX
 from webapp.app import create_app
 from webapp.history import HistoryUnavailable
 from webapp.measurement import Disk, Engine, Host, Requests
 from webapp.overview.trends import Trends
+from webapp.unseen import bracketed
 from webapp.views.audience import BLOCKS, audience
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
@@ -212,7 +213,7 @@ def test_a_browser_finds_the_node_the_model_and_the_instance_whose_names_go_up(c
     for index, kind in (("/", "nodes"), ("/models", "models"), ("/instances", "instances")):
         links = {a["href"] for a in Page(client.get(index).text).all("a") if a["href"].startswith(f"/{kind}/")}
         pages = [client.get(urljoin(index, link)).text for link in links]
-        assert f"<title>{name} · Enginehouse</title>" in [
+        assert f"<title>{bracketed(name)} · Enginehouse</title>" in [
             page[page.index("<title>") : page.index("</title>") + 8] for page in pages
         ]
         for block in re.findall('hx-get="([^"]+)"', "".join(pages)):
@@ -262,7 +263,7 @@ def assert_models_are_text(client, name):
         assert {tag for tag, _ in page.tags} <= TAGS
     page = Page(client.get(links[0]).text)
     assert {tag for tag, _ in page.tags} <= TAGS
-    assert name in page.text
+    assert drawn(name) in page.text
     assert all("src" in script for script in page.all("script"))
     assert not [attributes for _, attributes in page.tags if any(key.startswith("on") for key in attributes)]
     asked = [block["hx-get"] for tag in ("section", "div") for block in page.all(tag) if "hx-get" in block]

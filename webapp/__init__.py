@@ -5,6 +5,7 @@ Read in this order; each imports only what stands above it. Packages say the sam
     fields        fields that describe themselves, and their tolerant reader
     addresses     hosts and IP addresses as they are written
     whole_file    small files that are written whole
+    unseen        characters that nobody sees, by their numbers
     measurement   what one node reported at one moment
     snapshot      resource_snapshot_v1, the other wire
     heartbeat     the message that carries a measurement
