@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
+from tests.answers import drawn
 from tests.browser import Watched, refresh, served
 from tests.conftest import GIB
 from webapp.app import create_app
@@ -167,7 +168,7 @@ def test_a_hostile_model_runs_nothing_and_calls_no_one(page, url, registry, stor
     page.goto(f"{url}/models")
     refresh(page, "#models")
     page.locator(".models tbody a").first.click()
-    assert page.locator("h1").evaluate("h1 => h1.textContent") == name
+    assert page.locator("h1").evaluate("h1 => h1.textContent") == drawn(name)
     page.get_by_role("link", name="a line a node").click()
     expect(page.locator("#figure-engine_cpu .main-svg").first).to_be_visible()
     page.locator("#numbers-engine_cpu summary").click()
