@@ -217,14 +217,19 @@ USUAL = (
 )
 
 
-@pytest.mark.parametrize("path", ["/", "/models", "/models/bge-m3"])
-def test_on_a_tablet_no_table_is_wider_than_its_place(browser, url, beat, path):
+@pytest.mark.parametrize("width", [390, 768, 1440])
+def test_no_table_of_usual_names_is_wider_than_its_place(browser, url, beat, width):
     for number in range(20):
         beat(f"cpu-{number:02d}", agent=str(number), engines=USUAL)
-    context = browser.new_context(viewport={"width": 768, "height": 1024})
+    context = browser.new_context(viewport={"width": width, "height": 1024})
     page = context.new_page()
-    page.goto(url + path)
-    assert page.locator(".scroll").evaluate("table => table.scrollWidth - table.clientWidth") <= 0
+    instance = {"host": "cpu-07", "port": 9001, "meta": {"model": "mistral-small-24b-instruct"}}
+    assert page.request.post(f"{url}/v1/instance/register", data=instance).ok
+    for path in ("/", "/models", "/models/bge-m3", "/nodes/cpu-07", "/instances", "/placement?memory_gib=480"):
+        page.goto(url + path)
+        wider = page.locator(".scroll").evaluate_all("tables => tables.map((table) => table.scrollWidth - table.clientWidth)")
+        assert wider, path
+        assert max(wider) <= 0, path
     context.close()
 
 

@@ -51,7 +51,7 @@ _SHADES: dict[str, tuple[float, ...]] = {
     "memory": (0, 20, 40, 60, 85, 95),
     "load": (0, 0.25, 0.5, 1, 1.5, 3),
     "disk": (0, 20, 40, 60, 85, 95),
-    "queue": (0, 1, 4, 10, 30, 100),
+    "queue": (0, 1, 4, 10, *gauges.WAITING),
 }
 
 
