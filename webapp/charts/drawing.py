@@ -139,7 +139,7 @@ def band(start: float, end: float, reason: str, told: bool) -> dict[str, Any]:
         "name": plain(reason),
     }
     if told:
-        drawn["label"] = {"text": plain(reason), "font": {"size": 10, "color": GREY}, "textposition": "middle center"}
+        drawn["label"] = {"text": plain(reason), "font": {"size": 10, "color": GREY}, "textposition": "bottom center"}
     return drawn
 
 
