@@ -6,9 +6,14 @@ import json
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Any
+from urllib.parse import unquote
+
+from werkzeug.routing import Map
 
 from webapp import exposition
 from webapp.fleet.nodes import Node
+from webapp.unseen import replaced
+from webapp.views.routing import NameConverter
 
 #: Every route: its kind, who may use it, and a path that shows it.
 ROUTES = {
@@ -98,6 +103,16 @@ class Page(HTMLParser):
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.tags if name == tag]
+
+
+def named(address: str) -> str:
+    """The name in an address such as /nodes/a%20b, as the server reads it."""
+    return NameConverter(Map()).to_python(unquote(address.split("/", 2)[2]))
+
+
+def drawn(name: str) -> str:
+    """A name as the text of a page holds it."""
+    return replaced(name, str)
 
 
 def strict(text: str) -> object:

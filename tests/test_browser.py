@@ -182,6 +182,38 @@ def test_a_name_that_turns_the_writing_around_turns_no_number(page, registry, hi
         assert one < two
 
 
+def test_a_node_and_a_model_called_dot_dot_have_their_pages(page, url, beat):
+    """A browser would go up the path, at "%2e%2e" too."""
+    watched = Watched(page, url)
+    beat("..", engines=(Engine(id="e", model="."),))
+    page.goto(url)
+    page.locator("td.col-engines a").click()
+    expect(page.locator("h1")).to_have_text(".")
+    page.locator(".placed tbody th a").click()
+    expect(page.locator("h1")).to_have_text("..")
+    refresh(page, "#node")
+    expect(page.locator("#charts .chart").first).to_be_visible()
+    watched.assert_calm()
+
+
+def test_what_the_first_concerns_leave_out_is_a_click_away_and_refreshes(page, url, beat):
+    watched = Watched(page, url)
+    for number in range(12):
+        beat(f"n{number}", agent=str(number), load={"cpu_percent": 99.0})
+    page.goto(url)
+    expect(page.locator(".concerns li")).to_have_count(9)
+    page.get_by_role("link", name="and 4 more").click()
+    expect(page.locator(".concerns li")).to_have_count(12)
+    beat("n3", agent="3", load={"cpu_percent": 9.0})
+    refresh(page, "#cluster")
+    expect(page.locator(".list h2")).to_contain_text("11 concerns")
+    page.get_by_role("searchbox").fill("n11")
+    expect(page.locator(".concerns li")).to_have_count(1)
+    page.locator(".views label", has_text="Table").click()
+    expect(page.locator(".nodes tbody tr")).to_have_count(1)
+    watched.assert_calm()
+
+
 def test_a_chart_that_was_hidden_takes_its_containers_size_when_it_is_shown(page, url, registry, store, wall, beat):
     """T116"""
     beat("cpu-07")

@@ -66,7 +66,7 @@ def test_what_is_reported_of_bad_fields_is_bounded():
     assert len(reading.rejected) == 65
 
 
-@pytest.mark.parametrize("name", [None, "", "  ", "\u200b", "\u202e \ufeff", 7, True, [], "x" * 254, ".", ".."])
+@pytest.mark.parametrize("name", [None, "", "  ", "\u200b", "\u202e \ufeff", 7, True, [], "x" * 254])
 def test_a_heartbeat_without_a_usable_name_is_refused(name: Any):
     with pytest.raises(HeartbeatRefused) as refusal:
         read(node=name)

@@ -60,7 +60,9 @@ def test_a_row_whose_numbers_are_left_out_says_for_how_long_each_time(client, be
     assert "not heard for 70 s" in client.get("/fragments/cluster", headers=HTMX).text
 
 
-@pytest.mark.parametrize("name", ["cpu-07", 'a"b<c>', "a//b/", "é模型 💥", "%2F%00", "a?b#c&d=e", "\\n", "a\nb", "a;b,c~(d)"])
+@pytest.mark.parametrize(
+    "name", ["cpu-07", 'a"b<c>', "a//b/", "é模型 💥", "%2F%00", "a?b#c&d=e", "\\n", "a\nb", "a;b,c~(d)", "..", "a/../b"]
+)
 def test_a_rows_links_are_what_flask_makes_of_them(app, name):
     for address in ("/fragments/cluster", "/?embed=1&theme=dark", "/?at=2026-11-30T03:00Z"):
         with app.test_request_context(address):
@@ -136,7 +138,7 @@ def test_rows_of_groups_are_cut_at_the_page():
     nodes = list(range(ROWS_A_PAGE + 20))
     groups = [("a", nodes[:150]), ("b", nodes[150:])]
     part, shown = Selection(page=2).rows(groups)  # type: ignore[arg-type]
-    assert part == (2, 2, ROWS_A_PAGE + 1, ROWS_A_PAGE + 20)
+    assert part == (2, 2, ROWS_A_PAGE + 1, ROWS_A_PAGE + 20, ROWS_A_PAGE + 20)
     assert shown == [("b", nodes[ROWS_A_PAGE:])]
     assert replace(Selection(), page=3).sorted_by("cpu").page == 1
 

@@ -6,6 +6,7 @@ Read in this order; each imports only those above it. Packages say the same of t
     addresses     hosts and IP addresses as they are written
     json_object   JSON that somebody else wrote
     whole_file    small files that are written whole
+    unseen        characters that nobody sees, by their numbers
     measurement   what one node reported at one moment
     snapshot      resource_snapshot_v1, the other wire
     heartbeat     the message that carries a measurement

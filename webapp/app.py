@@ -45,6 +45,7 @@ from webapp.views import (
     login,
     machines,
     pages,
+    placing,
     reports,
     routing,
     security,
@@ -95,7 +96,7 @@ def create_app(
     """
     app = Flask(__name__, root_path=str(ASSETS))
     routing.take_any_name(app)
-    app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
+    app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True, "extensions": [placing.Placing]}
     app.json.sort_keys = False  # type: ignore[attr-defined]
     Htmx(app)
     access, telemetry = access or Access(), telemetry or Telemetry()

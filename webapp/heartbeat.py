@@ -138,8 +138,6 @@ def _name(value: Any) -> str:
         raise HeartbeatRefused(f"node: the name has {len(value)} characters; at most {LONGEST_NAME} are taken", "node")
     if not isinstance(value, str) or shows_nothing(value):
         raise HeartbeatRefused(f"node: expected the node's name, got {shown(value)}", "node")
-    if value in (".", ".."):
-        raise HeartbeatRefused(f"node: {value!r} can't be a name: no address could hold it", "node")
     return printable(value)
 
 

@@ -226,8 +226,6 @@ def _id(value: Any) -> str:
         raise BadRequest("instance_id", f"expected the instance's name, got {shown(value)}")
     if len(value) > LONGEST_ID:
         raise BadRequest("instance_id", f"it has {len(value)} characters; at most {LONGEST_ID} are taken")
-    if value in (".", ".."):
-        raise BadRequest("instance_id", f"{value!r} can't be a name: no address could hold it")
     return printable(value)
 
 

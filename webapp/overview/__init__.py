@@ -10,6 +10,7 @@ Read in this order; each module imports only those above it:
     selection     which nodes a reader sees, and in which order
     concerns      what is wrong now
     events        what changed in the last hour
+    looks         the same of a fleet that doesn't report here
     trends        the last hour of CPU and RAM, for sparklines
     asked_trends  the same from a Prometheus
     models        what each model takes of the fleet

@@ -29,6 +29,10 @@ QUEUEING = Thresholds(150, 300)
 NEVER = Thresholds(float("inf"), float("inf"))
 
 
+#: Not a share: requests that wait on one node.
+WAITING = Thresholds(30, 100)
+
+
 @dataclass(eq=False)  # frozen, it would take three times as long to make: each look makes three of each node
 class Gauge:
     """What a bar shows: how full, the words beside it, and the exact figures for its title."""

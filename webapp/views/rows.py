@@ -15,7 +15,7 @@ from webapp.overview.selection import Selection
 from webapp.overview.trends import Trend
 
 #: Takes the place of the age in a row that is kept. No text of a node holds it: NUL is replaced where texts come in.
-AGE = "\x00"
+AGE = Markup("\x00")
 
 _Version = tuple[Any, ...]
 #: What comes before and after the age; None where the row shows none.
