@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import unquote
+
+from werkzeug.routing import Map
+
+from webapp import exposition
+from webapp.fleet.nodes import Node
+from webapp.unseen import replaced
+from webapp.views.routing import NameConverter
 
 #: Every route: its kind, who may use it, and a path that shows it.
 ROUTES = {
@@ -95,6 +105,16 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
+def named(address: str) -> str:
+    """The name in an address such as /nodes/a%20b, as the server reads it."""
+    return NameConverter(Map()).to_python(unquote(address.split("/", 2)[2]))
+
+
+def drawn(name: str) -> str:
+    """A name as the text of a page holds it."""
+    return replaced(name, str)
+
+
 def strict(text: str) -> object:
     """The JSON in an answer; fails for NaN and infinities, which are none."""
 
@@ -102,3 +122,8 @@ def strict(text: str) -> object:
         raise AssertionError(f"not strict JSON: {constant}")
 
     return json.loads(text, parse_constant=refuse)
+
+
+def exposed(nodes: Sequence[Node], *more: Any, **how: Any) -> str:
+    """What a scrape gets, as one text."""
+    return b"".join(exposition.pieces(nodes, *more, **how)).decode()

@@ -88,7 +88,7 @@ def test_no_secret_is_kept_or_shown(tokens):
     assert ONE not in repr(vars(file))
 
 
-def test_a_file_that_every_user_can_read_is_told(tmp_path, caplog):
+def test_a_file_that_every_user_can_read_is_reported(tmp_path, caplog):
     path = tmp_path / "tokens"
     path.write_text(ONE)
     path.chmod(0o644)

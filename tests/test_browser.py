@@ -142,7 +142,7 @@ def test_times_are_utc_unless_the_reader_wants_local_ones(browser, url, registry
 
 
 def test_in_the_night_in_which_clocks_are_set_back_local_times_stay_in_line(browser, url, registry, store, wall, beat):
-    """What lies before that is told by the clock of after it, which the choice names; grey bands move along."""
+    """What lies before that is measured by the clock of after it, which the choice names; grey bands move along."""
     wall.advance(datetime(2026, 10, 25, 1, 30, tzinfo=UTC).timestamp() + 0.4 - wall())
     beat("cpu-07")
     store.fill((registry.node("cpu-07").measurement, wall() - 1800 + second) for second in range(0, 1800, 10))
@@ -176,10 +176,42 @@ def test_a_name_that_turns_the_writing_around_turns_no_number(page, registry, hi
             range.setEnd(time.firstChild, digit + 1);
             return range.getBoundingClientRect().left;
         })"""
-        told = page.locator("#events summary time")
-        expect(told).to_have_text(re.compile("[0-9]{2} s ago"))
-        one, two = told.evaluate(places)
+        reported = page.locator("#events summary time")
+        expect(reported).to_have_text(re.compile("[0-9]{2} s ago"))
+        one, two = reported.evaluate(places)
         assert one < two
+
+
+def test_a_node_and_a_model_called_dot_dot_have_their_pages(page, url, beat):
+    """A browser would go up the path, at "%2e%2e" too."""
+    watched = Watched(page, url)
+    beat("..", engines=(Engine(id="e", model="."),))
+    page.goto(url)
+    page.locator("td.col-engines a").click()
+    expect(page.locator("h1")).to_have_text(".")
+    page.locator(".placed tbody th a").click()
+    expect(page.locator("h1")).to_have_text("..")
+    refresh(page, "#node")
+    expect(page.locator("#charts .chart").first).to_be_visible()
+    watched.assert_calm()
+
+
+def test_what_the_first_concerns_leave_out_is_a_click_away_and_refreshes(page, url, beat):
+    watched = Watched(page, url)
+    for number in range(12):
+        beat(f"n{number}", agent=str(number), load={"cpu_percent": 99.0})
+    page.goto(url)
+    expect(page.locator(".concerns li")).to_have_count(9)
+    page.get_by_role("link", name="and 4 more").click()
+    expect(page.locator(".concerns li")).to_have_count(12)
+    beat("n3", agent="3", load={"cpu_percent": 9.0})
+    refresh(page, "#cluster")
+    expect(page.locator(".list h2")).to_contain_text("11 concerns")
+    page.get_by_role("searchbox").fill("n11")
+    expect(page.locator(".concerns li")).to_have_count(1)
+    page.locator(".views label", has_text="Table").click()
+    expect(page.locator(".nodes tbody tr")).to_have_count(1)
+    watched.assert_calm()
 
 
 def test_a_chart_that_was_hidden_takes_its_containers_size_when_it_is_shown(page, url, registry, store, wall, beat):
@@ -227,7 +259,7 @@ def test_a_login_page_never_lands_in_the_table(page, url, beat):
     expect(page.locator("#node-cpu-07")).to_be_visible()
 
 
-def test_a_session_that_ends_is_told_and_the_last_rows_stay(page, registry, history, tokens, wall, beat):
+def test_a_session_that_ends_is_reported_and_the_last_rows_stay(page, registry, history, tokens, wall, beat):
     """T127"""
     beat("cpu-07")
     access = Access(viewers=tokens("viewers", "viewer-token-0001"), wall=wall)

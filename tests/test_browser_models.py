@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
+from tests.answers import drawn
 from tests.browser import Watched, refresh, served
 from tests.conftest import GIB
 from webapp.app import create_app
 from webapp.history.embedded import EmbeddedHistory
 from webapp.history.past import StoredPast, written
-from webapp.measurement import Engine, Host
+from webapp.measurement import Engine, Host, Requests
 from webapp.storage.store import Store
 
 pytestmark = pytest.mark.browser
@@ -167,7 +168,7 @@ def test_a_hostile_model_runs_nothing_and_calls_no_one(page, url, registry, stor
     page.goto(f"{url}/models")
     refresh(page, "#models")
     page.locator(".models tbody a").first.click()
-    assert page.locator("h1").evaluate("h1 => h1.textContent") == name
+    assert page.locator("h1").evaluate("h1 => h1.textContent") == drawn(name)
     page.get_by_role("link", name="a line a node").click()
     expect(page.locator("#figure-engine_cpu .main-svg").first).to_be_visible()
     page.locator("#numbers-engine_cpu summary").click()
@@ -203,4 +204,43 @@ def test_no_page_is_wider_than_its_window(browser, url, registry, store, wall, b
     page.locator("#numbers-engine_cpu summary").click()
     expect(page.locator("#numbers-engine_cpu table").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    context.close()
+
+
+#: As on a fleet of today: of a length that is usual, with numbers of a usual size.
+USUAL = (
+    Engine(
+        id="e0", model="bge-m3", cpu_cores=18.0, memory_bytes=55 * GIB, kv_cache_usage_ratio=0.74, requests=Requests(16.0, 3.0)
+    ),
+    Engine(id="e1", model="llama-3.3-70b-instruct", cpu_cores=9.5, memory_bytes=47 * GIB, generation_tokens_per_second=5572.0),
+    Engine(id="e2", model="mistral-small-24b-instruct", cpu_cores=9.5, memory_bytes=47 * GIB),
+)
+
+
+@pytest.mark.parametrize("width", [390, 768, 1440])
+def test_no_table_of_usual_names_is_wider_than_its_place(browser, url, beat, width):
+    for number in range(20):
+        beat(f"cpu-{number:02d}", agent=str(number), engines=USUAL)
+    context = browser.new_context(viewport={"width": width, "height": 1024})
+    page = context.new_page()
+    instance = {"host": "cpu-07", "port": 9001, "meta": {"model": "mistral-small-24b-instruct"}}
+    assert page.request.post(f"{url}/v1/instance/register", data=instance).ok
+    for path in ("/", "/models", "/models/bge-m3", "/nodes/cpu-07", "/instances", "/placement?memory_gib=480"):
+        page.goto(url + path)
+        wider = page.locator(".scroll").evaluate_all("tables => tables.map((table) => table.scrollWidth - table.clientWidth)")
+        assert wider, path
+        assert max(wider) <= 0, path
+    context.close()
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_long_name_gives_way_to_a_short_one_beside_it(browser, url, beat, width):
+    beat(engines=USUAL[:2] if width == 390 else USUAL)
+    context = browser.new_context(viewport={"width": width, "height": 800})
+    page = context.new_page()
+    page.goto(url)
+    cut = page.locator("td.col-engines .model span").evaluate_all(
+        "names => names.map((name) => name.scrollWidth > name.clientWidth)"
+    )
+    assert cut == [False, *([True] * (len(cut) - 1))]
     context.close()

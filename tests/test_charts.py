@@ -179,6 +179,23 @@ def test_an_engine_on_a_silent_node_did_not_stop():
     assert marks(BY_KEY["engine_cpu"], answer(up, started(START - 99, None, START - 99))) == []
 
 
+@pytest.mark.parametrize("age", [30, 200, 9000])
+@pytest.mark.parametrize("silence", [8, 40])
+def test_our_own_clock_that_is_set_starts_no_engine_anew(age, silence):
+    """Forward: times are left out, and what is told as an age starts later by as much."""
+    left_out = (None,) * silence
+    values = (START - age,) * 4 + left_out + (START - age + 15 * silence,) * 4
+    up = ("llmgw_node_cpu_utilization_percent", {}, (1.0,) * 4 + left_out + (1.0,) * 4)
+    assert marks(BY_KEY["engine_cpu"], answer(up, started(*values))) == []
+
+
+def test_an_engine_that_was_started_anew_in_a_silence_is_marked():
+    for start in (100, 400, 620):
+        values = (START - 30,) * 4 + (None,) * 40 + (START + start,) * 4
+        up = ("llmgw_node_cpu_utilization_percent", {}, tuple(value and 1.0 for value in values))
+        assert marks(BY_KEY["engine_cpu"], answer(up, started(*values))) == [(START + start, "e started")]
+
+
 def test_marks_are_lines_with_text():
     figure = checked(BY_KEY["queue"], answer(*cores(m=(1.0,) * 4), started(*[START + 20] * 4, shard="<i>e</i>")))
     (line,) = figure["layout"]["shapes"]
@@ -195,18 +212,18 @@ def test_a_model_has_its_own_colour_on_every_chart():
 
 def test_models_that_share_a_colour_differ_by_their_dashes():
     twins = [name for name in (f"m{n}" for n in range(40)) if colour_index(name) == 3][:2]
-    assert_told_apart(checked(BY_KEY["engine_cpu"], answer(*cores(**dict.fromkeys(twins, (1.0,))))), *twins)
+    assert_distinguishable(checked(BY_KEY["engine_cpu"], answer(*cores(**dict.fromkeys(twins, (1.0,))))), *twins)
 
 
 def test_a_model_with_the_second_mark_has_a_dotted_line():
     figure = checked(
         BY_KEY["engine_cpu"], answer(*cores(first=(1.0,), ninth=(1.0,))), colour_of={"first": 0, "ninth": 8}.__getitem__
     )
-    assert_told_apart(figure, "first", "ninth")
+    assert_distinguishable(figure, "first", "ninth")
     assert named(figure, "ninth")["line"]["dash"] == "dot"
 
 
-def assert_told_apart(figure, *twins):
+def assert_distinguishable(figure, *twins):
     first, second = (named(figure, name)["line"] for name in twins)
     assert first["color"] == second["color"]
     assert first.get("dash") != second.get("dash")

@@ -113,13 +113,13 @@ def test_what_is_wrong_with_the_control_plane_is_named(examine, serve, answers, 
     assert said in first_wrong(report)
 
 
-def test_clocks_that_are_apart_are_told_and_are_no_fault(examine, serve):
+def test_clocks_that_are_apart_are_reported_and_are_no_fault(examine, serve):
     code, report = examine(server=(serve(GOOD, offset_s=3600),))
     assert code == 0
     assert "3600 s apart" in report or "3599 s apart" in report
 
 
-def test_a_version_that_differs_is_told(examine, serve):
+def test_a_version_that_differs_is_reported(examine, serve):
     answers = GOOD | {"/healthz": (200, "application/json", b'{"version": "99.0"}')}
     assert "is 99.0" in examine(server=(serve(answers),))[1]
 
@@ -213,7 +213,7 @@ def test_prometheus_is_asked_where_it_is_configured(examine, serve, answer, said
     assert said in examine(server=(serve(GOOD),), prometheus=serve({"/api/v1/query": answer}))[1]
 
 
-def test_a_damaged_history_is_told(examine, tmp_path):
+def test_a_damaged_history_is_reported(examine, tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "history.sqlite.corrupt-20261130T000000Z").touch()
     assert "was damaged and set aside" in examine()[1]

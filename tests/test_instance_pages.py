@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote
 
 import pytest
 
-from tests.answers import HOSTILE, Page
+from tests.answers import HOSTILE, Page, drawn, named
 from tests.conftest import HTMX
 from tests.instance_messages import METADATA, SNAPSHOT
 from webapp.app import create_app
@@ -37,7 +36,7 @@ def test_hostile_text_stays_text_and_every_link_leads_back(client, text):
         assert not page.all("img")
     index = Page(client.get("/instances").text)
     links = [a["href"] for a in index.all("a") if (a["href"] or "").startswith("/instances/")]
-    assert [unquote(link) for link in links] == [f"/instances/{text}"]
+    assert [named(link) for link in links] == [text]
     answer = client.get(links[0])
     assert answer.status_code == 200
     page = Page(answer.text)
@@ -45,7 +44,7 @@ def test_hostile_text_stays_text_and_every_link_leads_back(client, text):
     block = next(tags for tag, tags in page.tags if tag == "section" and tags.get("hx-get"))
     assert client.get(block["hx-get"], headers=HTMX).status_code == 200
     assert client.get(block["hx-get"]).headers["Location"] == links[0]
-    assert text.strip() in "".join(page.text.split("\xa0")) or text in ("n\t1\r",)
+    assert drawn(text) in page.text
 
 
 @pytest.mark.parametrize("path", ["/instances", "/instances/hp_10.0.0.9:8000"])

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import unquote, urljoin
+from urllib.parse import urljoin
 
 import pytest
 
-from tests.answers import HOSTILE, ROUTES, Page
+from tests.answers import HOSTILE, ROUTES, Page, drawn, named
 from tests.conftest import GIB, HTMX
 from webapp.app import create_app
 from webapp.history import HistoryUnavailable
 from webapp.measurement import Disk, Engine, Host, Requests
 from webapp.overview.trends import Trends
+from webapp.unseen import bracketed
 from webapp.views.audience import BLOCKS, audience
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
@@ -202,13 +204,20 @@ def test_nothing_matching_is_not_an_empty_fleet(client, beat):
     assert "No node matches" in client.get("/?q=zzz").text
 
 
-def test_a_browser_finds_the_node_and_the_model_whose_names_go_up(client, beat):
+@pytest.mark.parametrize("name", [".", "..", "~..", "a/../b", "../nodes/b", "a/.", "a/..\n"])
+def test_a_browser_finds_the_node_the_model_and_the_instance_whose_names_go_up(client, beat, name):
     """It resolves "/nodes/a/../b" to "/nodes/b", another node, before it asks."""
-    beat("a/../b", engines=(Engine(id="e", model="../nodes/b"),))
+    beat(name, engines=(Engine(id="e", model=name),))
     beat("b", agent="other")
-    links = {a["href"] for a in Page(client.get("/").text).all("a")}
-    titles = [client.get(urljoin("/", link)).text.partition("<h1")[2].partition("</h1>")[0] for link in links if "%2F" in link]
-    assert sorted(title.rpartition(">")[2] for title in titles) == ["../nodes/b", "a/../b"]
+    client.post("/v1/instance/register", json={"instance_id": name, "host": "10.0.0.9", "port": 8000})
+    for index, kind in (("/", "nodes"), ("/models", "models"), ("/instances", "instances")):
+        links = {a["href"] for a in Page(client.get(index).text).all("a") if a["href"].startswith(f"/{kind}/")}
+        pages = [client.get(urljoin(index, link)).text for link in links]
+        assert f"<title>{bracketed(name)} · Enginehouse</title>" in [
+            page[page.index("<title>") : page.index("</title>") + 8] for page in pages
+        ]
+        for block in re.findall('hx-get="([^"]+)"', "".join(pages)):
+            assert client.get(urljoin(index, html.unescape(block)), headers=HTMX).status_code == 200
 
 
 def test_the_report_of_a_node_hides_no_node(client, beat):
@@ -233,7 +242,7 @@ def test_hostile_text_stays_text_everywhere(client, beat, name):
     for path in ("/", "/fragments/cluster"):
         page = Page(client.get(path, headers=HTMX if "fragments" in path else {}).text)
         links = [a["href"] for a in page.all("a") if a["href"].startswith("/nodes/")]
-        assert unquote(links[0].removeprefix("/nodes/")) == name
+        assert named(links[0]) == name
         assert not page.all("img")
         assert {tag for tag, _ in page.tags} <= TAGS
     answer = client.get(links[0])
@@ -250,11 +259,11 @@ def assert_models_are_text(client, name):
     for path in ("/models", "/fragments/models"):
         page = Page(client.get(path, headers=HTMX if "fragments" in path else {}).text)
         links = [a["href"] for a in page.all("a") if a["href"].startswith("/models/")]
-        assert [unquote(link.removeprefix("/models/")) for link in links] == [name]
+        assert [named(link) for link in links] == [name]
         assert {tag for tag, _ in page.tags} <= TAGS
     page = Page(client.get(links[0]).text)
     assert {tag for tag, _ in page.tags} <= TAGS
-    assert name in page.text
+    assert drawn(name) in page.text
     assert all("src" in script for script in page.all("script"))
     assert not [attributes for _, attributes in page.tags if any(key.startswith("on") for key in attributes)]
     asked = [block["hx-get"] for tag in ("section", "div") for block in page.all(tag) if "hx-get" in block]
@@ -307,7 +316,7 @@ def test_who_may_frame_is_on_every_answer_errors_and_assets_included(registry, h
         assert "X-Frame-Options" not in answer.headers
 
 
-def test_both_directions_of_contact_are_told(client, beat):
+def test_both_directions_of_contact_are_reported(client, beat):
     beat("n1", agent_fields={"answered_s_ago": 10.0})
     assert "our last answer reached it 10 s before" in client.get("/nodes/n1").text
     beat("n1", agent_fields={"answered_s_ago": 300.0})

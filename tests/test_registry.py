@@ -261,7 +261,7 @@ def test_a_node_that_was_stale_before_the_stop_stays_stale(clock, listening, lis
 
 
 def test_a_message_that_waited_through_the_stop_does_not_make_its_node_stale(clock, listening, listener, measurement):
-    """The kernel kept it; its age is told by the node's uptime."""
+    """The kernel kept it; its age follows from the node's uptime."""
     for second in range(30):
         send(listener, measurement, "n1", 1 + second, uptime_s=5000.0 + second)
         run(clock, listening, 1)

@@ -102,6 +102,6 @@ def test_help_states_bounds_default_and_variable_of_every_flag():
                 assert setting.variable in text.replace("ENGINEHOUSE_ ", "ENGINEHOUSE_")
 
 
-def test_names_are_told_once_and_belong_to_commands_that_exist():
+def test_names_are_reported_once_and_belong_to_commands_that_exist():
     assert len({setting.name for setting in SETTINGS}) == len(SETTINGS)
     assert {command for setting in SETTINGS for command in setting.commands} == set(COMMANDS)

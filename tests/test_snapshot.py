@@ -164,9 +164,9 @@ def test_what_is_more_than_its_whole_is_left_out_and_named():
 
 
 def test_an_agent_that_states_no_admission_is_judged_by_its_numbers():
-    told = {"devices": {"cpu": {"utilization_pct": 97}, "memory": {"total_mb": 100, "free_mb": 50}}}
-    assert read(told)[0].admission_state == "degraded"
-    assert read({**told, "capacity_hint": {"admission_state": "accepting"}})[0].admission_state == "accepting"
+    reported = {"devices": {"cpu": {"utilization_pct": 97}, "memory": {"total_mb": 100, "free_mb": 50}}}
+    assert read(reported)[0].admission_state == "degraded"
+    assert read({**reported, "capacity_hint": {"admission_state": "accepting"}})[0].admission_state == "accepting"
 
 
 def test_admission_needs_the_values_that_decide_it():
@@ -176,7 +176,7 @@ def test_admission_needs_the_values_that_decide_it():
     assert admission(1.0, 100.0) == "degraded"
 
 
-def test_utilisation_is_told_over_the_window():
+def test_utilisation_is_reported_over_the_window():
     windows = GpuWindows(1000, 3)
     for at, percent in ((0, 10.0), (200, 30.0), (400, 50.0)):
         usage = windows.add([Gpu("GPU-a", utilization_percent=percent)], at)["GPU-a"]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webapp import formats
-from webapp.measurement import Disk, Engine
+from webapp.measurement import Disk, Engine, Requests
 from webapp.overview import concerns
 from webapp.overview.summary import summarise
 
@@ -18,14 +18,14 @@ def test_a_total_says_which_nodes_it_is_of(registry, clock, beat):
     clock.advance(61)
     beat("old", agent="o", load={"age_s": 61.0})
     beat("mute", agent="m", load={"cpu_percent": None})
-    beat("told", agent="t", load={"cpu_percent": 50.0, "cpus": 10})
+    beat("reporting", agent="t", load={"cpu_percent": 50.0, "cpus": 10})
     summary = summarise(registry.nodes())
     assert (summary.cores_used.value, summary.cores.value) == (5.0, 10)
     assert summary.cores_used.note == "1 of 5 nodes; 1 stale, 1 gone, 1 not reported, 1 with old numbers"
     assert summary.memory_used.note == "2 of 5 nodes; 1 stale, 1 gone, 1 with old numbers"
 
 
-def test_a_total_that_no_node_told_is_unknown_not_zero(registry):
+def test_a_total_that_no_node_reported_is_unknown_not_zero(registry):
     summary = summarise(registry.nodes())
     assert summary.cores_used.value is None
     assert summary.waiting is None
@@ -54,6 +54,17 @@ def test_concerns_of_one_level_are_in_the_order_of_the_nodes_numbers(registry, b
     for name in ("cpu-111", "cpu-45"):
         beat(name, agent=name, load={"cpu_percent": 99.0})
     assert [one.node for one in concerns.of(registry.nodes())] == ["cpu-45", "cpu-111"]
+
+
+def test_many_requests_that_wait_on_a_node_are_a_concern(registry, beat):
+    """From where the map marks them on."""
+    for name, waiting in (("a", 29.0), ("b", 30.0), ("c", 100.0)):
+        engines = (Engine(id="e", requests=Requests(waiting - 1)), Engine(id="f", requests=Requests(1.0)), Engine(id="g"))
+        beat(name, agent=name, engines=engines)
+    assert [(one.node, one.level, one.text) for one in concerns.of(registry.nodes())] == [
+        ("c", "critical", "100 requests waiting"),
+        ("b", "warning", "30 requests waiting"),
+    ]
 
 
 def test_a_calm_fleet_has_no_concern(registry, beat):

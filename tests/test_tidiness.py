@@ -29,7 +29,7 @@ DECORATORS = [
 #: Attributes that are set for others to read, and methods that others look up.
 FOR_OTHERS = [
     # Flask and Werkzeug
-    *("jinja_options", "sort_keys", "merge_slashes", "regex", "part_isolating"),
+    *("jinja_options", "sort_keys", "merge_slashes", "regex", "part_isolating", "to_python", "filter_stream"),
     # requests and urllib3
     *("verify", "auth", "trust_env", "pool_classes_by_scheme", "ConnectionCls", "get_redirect_target"),
     # http.server and socketserver

@@ -32,7 +32,7 @@ LONGEST_TOKEN = 512
 #: A larger file is not a token file.
 LARGEST_FILE_BYTES = 4 * 1024 * 1024
 
-#: Seconds between two looks at a token file.
+#: Seconds between two checks for a change of a token file.
 LOOK_SECONDS = 1.0
 
 
@@ -43,7 +43,7 @@ class AccessUnusable(Exception):
 class Holder(NamedTuple):
     """Whom a token belongs to."""
 
-    #: Keyed digest of the token: names it in sessions without telling it.
+    #: Keyed digest of the token: names it in sessions without revealing it.
     digest: str
     #: The one node that it is for; "" for any.
     node: str
@@ -77,7 +77,7 @@ class TokenFile:
         return self._holders.get(digest) or self._added.get(digest)
 
     def add(self, token: str) -> None:
-        """Takes one more token, which stands in no file."""
+        """Accepts one more token, which is in no file."""
         digest = self._digest(token)
         self._added[digest] = Holder(digest, "")
 
@@ -208,7 +208,7 @@ class Failures:
         self._most_sources = most_sources
         self._clock = clock
         self._lock = threading.Lock()
-        #: Address -> failures and the time at which they are forgiven; the last one to fail stands last.
+        #: Address -> failures and the time at which they are forgiven; the last one to fail comes last.
         self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def add(self, address: str) -> None:
@@ -220,7 +220,7 @@ class Failures:
                 self._failed.popitem(last=False)
 
     def wait_s(self, address: str) -> float:
-        """Seconds for which an address is not listened to; 0 if it is."""
+        """Seconds until an address may try again; 0 if it may now."""
         with self._lock:
             count, until = self._failed.get(_source(address), (0, 0.0))
             return max(0.0, until - self._clock()) if count >= self._most else 0.0

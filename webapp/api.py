@@ -22,7 +22,7 @@ class BadParameter(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """What may stand in the query."""
+    """A parameter of a query."""
 
     name: str
     help: str
@@ -73,7 +73,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "node",
         "/api/v1/nodes/<name:name>",
-        "One node with everything that it last reported.",
+        "One node with everything that it last reported. A segment of its name that is `.` or `..` is written `~.` or `~..`.",
         (_AT,),
         "The node's fields; `labels`; `engines`, a list; `rejected`, the fields of its last heartbeat that could not be used. "
         "`host`, `load`, `limits`, `disks`, `networks`, `gpus` and `pressure` are as in its heartbeat. "

@@ -45,6 +45,7 @@ from webapp.views import (
     login,
     machines,
     pages,
+    placing,
     reports,
     routing,
     security,
@@ -95,7 +96,7 @@ def create_app(
     """
     app = Flask(__name__, root_path=str(ASSETS))
     routing.take_any_name(app)
-    app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
+    app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True, "extensions": [placing.Placing]}
     app.json.sort_keys = False  # type: ignore[attr-defined]
     Htmx(app)
     access, telemetry = access or Access(), telemetry or Telemetry()
@@ -200,7 +201,7 @@ def _teach_templates(app: Flask, demo: bool, colour_index: Callable[[str], int])
         app.jinja_env.filters[write.__name__.rstrip("_")] = _but_none(write)
     for function in (formats.plural, load_per_core, by_model, colour_index):
         app.jinja_env.filters[function.__name__] = function
-    app.jinja_env.filters["figure"] = numbers.written
+    app.jinja_env.filters["figure"] = _but_none(numbers.written)
     app.jinja_env.globals.update(
         gauges=gauges,
         gauges_of=models,

@@ -151,8 +151,9 @@ def _tune() -> None:
     """Keep heartbeats from waiting for pages or for garbage collection; see docs/decisions/0009."""
     # The event loop releases the GIL at each read and write; a rendering thread then holds it for this long (default: 5 ms).
     sys.setswitchinterval(1e-4)
-    # Measurements come and go by the thousand and hold no reference cycles: a full collection would take half a second.
-    gc.set_threshold(2_000, 10, 1_000)
+    # Measurements and connections come and go by the thousand and leave no reference cycles: a full collection stops all
+    # threads for half a second or more, to find the few objects that requests for pages leave.
+    gc.set_threshold(2_000, 10, 10_000)
 
 
 def _tls(settings: SimpleNamespace) -> Tls | None:

@@ -25,6 +25,7 @@ from webapp.history.past import FurtherBack, Past, StoredPast
 from webapp.measurement import Measurement
 from webapp.overview.asked_trends import AskedTrends
 from webapp.overview.events import Events
+from webapp.overview.looks import Looks
 from webapp.overview.placement import RecentIdle
 from webapp.overview.trends import Trends
 from webapp.prometheus.connection import Connection, connect
@@ -119,8 +120,11 @@ class ControlPlane:
         history: History = connection.history if connection else self._embedded
         elsewhere = connection.fleet if connection and settings.fleet == "prometheus" else None
         hour = _asked_trends(connection) if connection and elsewhere else None
+        events = self._events
         if elsewhere and hour:
-            self._watcher = threading.Thread(target=self._watch, args=(elsewhere, hour), name="watching", daemon=True)
+            events = Events(time.time)
+            watched = (elsewhere, hour, Looks(events))
+            self._watcher = threading.Thread(target=self._watch, args=watched, name="watching", daemon=True)
 
         def notices() -> list[str]:
             own = [sentence for sentence in (self.store.notice, self.store.problem, self._listening.notice) if sentence]
@@ -133,7 +137,7 @@ class ControlPlane:
             past=self._past(connection, elsewhere is not None),
             instances=self._instances,
             trends=hour or self._trends,
-            events=self._events,
+            events=events,
             colours=Colours(settings.data_dir and settings.data_dir / "colours.json"),
             idle_cores=self._idle.cores,
             queries=connection.queries if connection else None,
@@ -194,12 +198,14 @@ class ControlPlane:
                 looked = time.monotonic()
                 try:
                     self._keep_house()
-                except Exception:  # without this thread no silence would be told from a time in which nobody listened
+                except Exception:  # without this thread a time in which nobody listened would look like silence
                     log.exception("housekeeping failed; it is tried again")
 
-    def _watch(self, fleet: PrometheusFleet, hour: AskedTrends) -> None:
+    def _watch(self, fleet: PrometheusFleet, hour: AskedTrends, looks: Looks) -> None:
         while True:
-            fleet.nodes()
+            nodes = fleet.nodes()
+            if not fleet.notices():  # what is missing of an answer didn't stop, nor did what is old
+                looks.look(nodes)
             hour.problem(time.time())
             if self._closing.wait(WATCHING_SECONDS):
                 return

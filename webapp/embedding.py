@@ -1,6 +1,6 @@
 """Embed links: a signed, expiring token that opens one page, read-only and without cookies.
 
-The token stands in the path, as if the whole site lay below it (`/shared/TOKEN/nodes/cpu-07`), so that every address
+The token is a part of the path, as if the whole site lay below it (`/shared/TOKEN/nodes/cpu-07`), so that every address
 which a page makes carries it by itself: blocks, sort links, forms, files.
 """
 
@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from itsdangerous import BadData, URLSafeSerializer
 
-#: What stands before the token in a path.
+#: What precedes the token in a path.
 MOUNT = "/shared/"
 
 LONGEST_SECONDS = 366 * 86400.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import socket
 import ssl
 import threading
@@ -118,12 +117,3 @@ def _unreachable(place: str, error: Exception) -> Finding:
     return Finding(
         "wrong", f"{place}: {getattr(error, 'strerror', None) or error}", "Check the address and the network on the way."
     )
-
-
-def parsed(body: bytes) -> dict[str, Any] | None:
-    """The JSON object in a body, None if it is none."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None

@@ -1,7 +1,7 @@
 """Fields that describe themselves, and a tolerant reader for dataclasses made of them.
 
 A field made by `number`, `whole`, `text`, `flag`, `texts`, `part` or `parts` carries its unit, its source
-and its bounds. `values` reads such fields out of parsed JSON: one bad value costs that value and is told.
+and its bounds. `values` reads such fields out of parsed JSON: one bad value costs that value and is reported.
 
 Runs on nodes: standard library only, CPython 3.9 and later.
 """
@@ -91,7 +91,7 @@ def parts(of: type, key: tuple[str, ...], most: int) -> Any:
 
 
 class Rejection(NamedTuple):
-    """One field that was left out: where it stood, and why."""
+    """One field that was left out: where it was, and why."""
 
     path: str
     reason: str
@@ -108,7 +108,7 @@ class Rejections(list[Rejection]):
         else:
             self.more += 1
 
-    def told(self) -> tuple[Rejection, ...]:
+    def reported(self) -> tuple[Rejection, ...]:
         return (*self, Rejection("more", f"{self.more} more fields were left out")) if self.more else tuple(self)
 
 
@@ -141,7 +141,7 @@ def values(of: type, given: Mapping[str, Any], path: str, rejected: list[Rejecti
     """Arguments for the dataclass `of`: its described fields that `given` holds in a usable form.
 
     What is more than its whole, by `of.at_most`, is left out: one of the two is wrong, and the whole hardly ever is.
-    Adds to `rejected` what was not usable; `path` stands before the names there.
+    Adds to `rejected` what was not usable; `path` is put before their names.
     """
     plan = _PLANS.get(of) or _PLANS.setdefault(of, _plan(of))
     found = {}

@@ -1,7 +1,7 @@
 """The wire between agent and control plane: heartbeat_v1 JSON <-> `Measurement`.
 
 Reading is tolerant (rolling upgrades run both ways): every field but the node's name is optional, one bad
-field costs that field, an unknown field is passed over. What was passed over as bad is told, never hidden.
+field costs that field, an unknown field is passed over. What was passed over as bad is reported, never hidden.
 
 Runs on nodes: standard library only, CPython 3.9 and later.
 """
@@ -123,7 +123,7 @@ def from_mapping(message: Mapping[str, Any]) -> Reading:
     rejected = Rejections()
     name = _name(message.get("node"))
     fields = values(Measurement, message, "", rejected)
-    return Reading(Measurement(name, **fields), rejected.told())
+    return Reading(Measurement(name, **fields), rejected.reported())
 
 
 def shows_nothing(name: str) -> bool:
@@ -140,8 +140,6 @@ def _name(value: Any) -> str:
         raise HeartbeatRefused(f"node: the name has {len(value)} characters; at most {LONGEST_NAME} are taken", "node")
     if not isinstance(value, str) or shows_nothing(value):
         raise HeartbeatRefused(f"node: expected the node's name, got {shown(value)}", "node")
-    if value in (".", ".."):
-        raise HeartbeatRefused(f"node: {value!r} can't be a name: no address could hold it", "node")
     return printable(value)
 
 

@@ -19,7 +19,7 @@ class Kind(NamedTuple):
     wanted: str
     #: Shown in --help for the value.
     metavar: str
-    #: What was given never stands in a message.
+    #: Messages never quote what was given.
     secret: bool = False
     #: Its least and its greatest value, in words; "" if it has none.
     bounds: str = ""

@@ -44,7 +44,7 @@ def _faultless(body: bytes) -> Measurement | None:
         measurement = _DECODER.decode(body)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         return None
-    if heartbeat.shows_nothing(measurement.node) or measurement.node in (".", "..") or not _keys_differ(measurement):
+    if heartbeat.shows_nothing(measurement.node) or not _keys_differ(measurement):
         return None
     parts: tuple[Load | Disk | Gpu, ...] = (measurement.load, *measurement.disks, *measurement.gpus)
     if any(map(impossible, parts)):

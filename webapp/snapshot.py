@@ -176,7 +176,7 @@ class Snapshot:
 
     @property
     def admission_state(self) -> str:
-        """As the agent says; told by its numbers where it says nothing."""
+        """As the agent says; derived from its numbers where it says nothing."""
         stated = (self.capacity_hint.admission_state or "").strip().lower()
         return stated or admission(self.memory_free_ratio, self.devices.cpu.utilization_pct)
 
@@ -194,11 +194,11 @@ def read(message: Mapping[str, Any]) -> tuple[Snapshot, tuple[Rejection, ...]]:
     snapshot = Snapshot(**values(Snapshot, message, "", rejected))
     devices = message.get("devices")
     gpus, error = _gpus(devices.get("gpu") if isinstance(devices, dict) else None, rejected)
-    return replace(snapshot, gpus=gpus, gpu_error=snapshot.devices.gpu_error or error), rejected.told()
+    return replace(snapshot, gpus=gpus, gpu_error=snapshot.devices.gpu_error or error), rejected.reported()
 
 
 def _gpus(rows: Any, rejected: list[Rejection]) -> tuple[tuple[GpuRow, ...], str | None]:
-    """GPUs, and why there may be more. Agents exist that tell a failed look as one "unknown GPU": that is no GPU."""
+    """GPUs, and why there may be more. Agents exist that report a failed look as one "unknown GPU": that is no GPU."""
     if not isinstance(rows, list):
         if rows is not None:
             rejected.append(Rejection("devices.gpu", f"expected a list, got {shown(rows)}"))
@@ -219,7 +219,7 @@ def _gpus(rows: Any, rejected: list[Rejection]) -> tuple[tuple[GpuRow, ...], str
 
 
 def to_measurement(snapshot: Snapshot, node: str) -> Measurement:
-    """The snapshot as a heartbeat would have told it; its age is not in it."""
+    """The snapshot as a heartbeat would have reported it; its age is not in it."""
     cpu, memory = snapshot.devices.cpu, snapshot.devices.memory
     if memory.total_mb == 0:  # agents exist that write 0 for what they could not read
         memory = _Memory()

@@ -5,7 +5,7 @@
   help.innerHTML = "<h2>Keys</h2><dl><dt>/</dt><dd>search</dd><dt>j, k</dt><dd>next, previous node</dd><dt>Enter</dt><dd>end the search; open the node</dd><dt>Esc</dt><dd>clear the search</dd><dt>?</dt><dd>this list</dd></dl><form method=dialog><button>Close</button></form>";
   document.body.append(help);
 
-  const links = () => [...document.querySelectorAll(".nodes tbody .col-name > a:first-child, .map a")];
+  const links = () => [...document.querySelectorAll(".nodes tbody .col-name > a:first-child, .map a, .list li > a:not(.model)")];
   const move = (by) => {
     const all = links();
     const at = all.indexOf(document.activeElement);

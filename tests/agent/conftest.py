@@ -82,7 +82,7 @@ class FakeMachine:
         cgroup: str | None = None,
         status: str | None = None,
     ) -> None:
-        """Times are ticks; the command line's words stand between blanks."""
+        """Times are ticks; the command line's words are separated by blanks."""
         name = comm if isinstance(comm, bytes) else comm.encode()
         flags = 4194560 + 64 * forked
         pgrp = pid if pgrp is None else pgrp

@@ -15,7 +15,7 @@ import pytest
 from tests.agent.test_sender import OK, serve  # noqa: F401 - a fixture
 from webapp import heartbeat
 from webapp.agent import command
-from webapp.agent.command import main
+from webapp.agent.__main__ import main
 from webapp.config import settings_of
 
 
@@ -135,7 +135,7 @@ def test_the_agent_imports_nothing_but_the_standard_library_and_the_wire():
         [sys.executable, "-S", "-c", code], env=environment, capture_output=True, text=True, check=True
     ).stdout.split()
     ours = {name for name in shown if name.startswith("webapp.") and not name.startswith("webapp.agent")}
-    shared = ("config", "fields", "heartbeat", "kinds", "logs", "measurement", "settings")
+    shared = ("config", "fields", "heartbeat", "json_object", "kinds", "logs", "measurement", "settings")
     assert ours == {f"webapp.{name}" for name in shared}
     foreign = {name.partition(".")[0] for name in shown} - set(sys.stdlib_module_names) - {"webapp", "__main__"}
     assert {name for name in foreign if not re.match(r"_?(sitecustomize|distutils|__mp_main__|_virtualenv)", name)} == set()

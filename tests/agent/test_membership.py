@@ -118,7 +118,7 @@ def test_processes_in_a_circle_end():
 
 
 def test_group_and_session_0_are_nobodys():
-    """So stand processes whose group is outside of this pid namespace."""
+    """This is how processes appear whose group is outside of this pid namespace."""
     api, other = stat(10, 0, 0), stat(11, 0, 0)
     assert assign([api, other], leader("a", api)) == {"a": [10]}
 

@@ -71,7 +71,7 @@ def test_an_empty_meminfo_costs_memory_and_nothing_else(machine):
     assert not any(name.startswith("memory") for name in load)
 
 
-def test_a_core_that_leaves_is_told_at_once(machine):
+def test_a_core_that_leaves_is_reported_at_once(machine):
     """T16"""
     machine.cpu(120_000, 808_000, cores=8)
     sampler = machine.sampler()

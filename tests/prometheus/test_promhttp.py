@@ -1,4 +1,4 @@
-"""What stands between a dashboard and Prometheus: each mishap is named, in time, without a secret."""
+"""What can come between a dashboard and Prometheus: each mishap is named, in time, without a secret."""
 
 from __future__ import annotations
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import http.client
-import json
-from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from webapp import json_object
 from webapp.agent.lines import one_line
 
 
@@ -46,7 +45,7 @@ def understood(url: str, status: int, headers: http.client.HTTPMessage, answer: 
         raise NotDelivered(
             f"{status} redirects to {place}; a heartbeat does not follow that: give this address, or its base, as --server"
         )
-    message = _json(answer)
+    message = json_object.read(answer)
     if status == 200 and message is not None and message.get("ok") is True:
         interval_s = message.get("interval_s")
         usable = isinstance(interval_s, (int, float)) and not isinstance(interval_s, bool) and 0 < interval_s < 1e6
@@ -72,11 +71,3 @@ _MEANINGS = {
     429: "too many nodes or heartbeats",
     503: "not ready",
 }
-
-
-def _json(answer: bytes) -> dict[str, Any] | None:
-    try:
-        message = json.loads(answer)
-    except (ValueError, RecursionError):
-        return None
-    return message if isinstance(message, dict) else None

@@ -22,7 +22,7 @@ class Target(NamedTuple):
     """A control plane's address in parts."""
 
     scheme: str
-    #: Without brackets; a zone stands after "%".
+    #: Without brackets; a zone follows "%".
     host: str
     port: int
     path: str

@@ -9,6 +9,7 @@ from webapp.charts.axis import Axis, shortened
 from webapp.charts.lines import Line, Mark, Values
 from webapp.formats import iso_time
 from webapp.history import Range
+from webapp.unseen import bracketed
 
 GREY = "#888f95"
 
@@ -19,9 +20,10 @@ _MOST_PIECES = 12
 def plain(text: str) -> str:
     """Text that plotly shows as it is: it reads a few HTML tags and %{templates} in everything that it writes.
 
-    >>> plain("<b>a & %{y}</b>")
-    '&lt;b&gt;a &amp; &#37;{y}&lt;/b&gt;'
+    >>> plain("<b>a & %{y}</b>\\u200b")
+    '&lt;b&gt;a &amp; &#37;{y}&lt;/b&gt;[U+200B]'
     """
+    text = bracketed(text)
     for character, shown in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("%", "&#37;")):
         text = text.replace(character, shown)
     return text
@@ -123,7 +125,7 @@ def happenings(happened: Sequence[Mark], scale: Axis) -> Iterator[dict[str, Any]
         }
 
 
-def band(start: float, end: float, reason: str, told: bool) -> dict[str, Any]:
+def band(start: float, end: float, reason: str, is_labelled: bool) -> dict[str, Any]:
     drawn: dict[str, Any] = {
         "type": "rect",
         "x0": iso_time(start),
@@ -136,8 +138,8 @@ def band(start: float, end: float, reason: str, told: bool) -> dict[str, Any]:
         "layer": "below",
         "name": plain(reason),
     }
-    if told:
-        drawn["label"] = {"text": plain(reason), "font": {"size": 10, "color": GREY}, "textposition": "top center"}
+    if is_labelled:
+        drawn["label"] = {"text": plain(reason), "font": {"size": 10, "color": GREY}, "textposition": "bottom center"}
     return drawn
 
 

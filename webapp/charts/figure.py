@@ -18,8 +18,9 @@ from webapp.charts.palette import colour, colour_index, is_hollow
 from webapp.formats import iso_time
 from webapp.history import Answer
 from webapp.lens import Chart
+from webapp.unseen import bracketed
 
-#: Pixels around the plot: the same on every chart, so that times stand below each other.
+#: Pixels around the plot: the same on every chart, so that times line up.
 _MARGIN = {"l": 46, "r": 102, "t": 10, "b": 24}
 
 #: Height of the plot in pixels, as far as labels must know it, and of a label.
@@ -113,7 +114,7 @@ def _label(line: Line, last: float, scale: Axis, by: str) -> str:
         return f"{line.name} {last:.4g}"
     if not by:
         return f"{last:.3g} {scale.unit.partition(' ')[0]}"
-    name = line.name.rpartition("/")[2] if by == "model" else line.name
+    name = bracketed(line.name.rpartition("/")[2] if by == "model" else line.name)
     return name if len(name) <= _LABEL_LENGTH else name[: _LABEL_LENGTH - 1] + "…"
 
 

@@ -19,6 +19,9 @@ MOST_LINES = 8
 #: Starts closer together than this, in seconds, are one start that was measured twice.
 _SAME_START_SECONDS = 5.0
 
+#: What is known at a time may have been read as long before, in seconds, and by a step of the range.
+_LATE_SECONDS = 60.0
+
 
 @dataclass(frozen=True)
 class Line:
@@ -112,16 +115,36 @@ def marks(chart: Chart, answer: Answer) -> list[Mark]:
         if series.metric.name != chart.starts:
             continue
         engine = series.label("shard") or series.label("model")
-        before: float | None = None
+        before: _Seen | None = None
         for place, value in enumerate(series.values):
-            if value is not None and (before is None or value - before > _SAME_START_SECONDS):
-                if answer.range.start < value <= answer.range.end:
+            if value is not None:
+                now = _Seen(times[place], value)
+                is_another = before is None or _is_another(before, now, answer.range.step)
+                if is_another and answer.range.start < value <= answer.range.end:
                     found.append(Mark(value, f"{engine} started"))
-                before = value
+                before = now
             stopped = value is None and place and series.values[place - 1] is not None
             if stopped and heard[series.label("node")][place]:
                 found.append(Mark(times[place], f"{engine} stopped"))
     return sorted(found)
+
+
+class _Seen(NamedTuple):
+    """An engine as it was seen at a time: Unix times."""
+
+    at: float
+    started_at: float
+
+
+def _is_another(before: _Seen, now: _Seen, step: float) -> bool:
+    """Whether an engine was started anew. Starts are told as an age, so that they move when the clock here is set.
+
+    One that began before the other was last seen is the same, and so is one whose age is what it was before a silence.
+    """
+    moved, silence = now.started_at - before.started_at, now.at - before.at
+    if moved <= _SAME_START_SECONDS or now.started_at < before.at - 2 * step - _LATE_SECONDS:
+        return False
+    return silence <= 3 * step or abs(moved - silence) > 2 * step
 
 
 def _heard(answer: Answer) -> dict[str, list[bool]]:

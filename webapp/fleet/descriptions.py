@@ -70,7 +70,7 @@ class Load:
     gpu_util: float | None = number("percent", "heartbeat", 0, 100)
 
     def onto(self, before: Load) -> Load:
-        """What is not told stays as it was."""
+        """The load after this message: what it leaves out stays as it was."""
         return Load(*(getattr(before if getattr(self, one.name) is None else self, one.name) for one in fields(Load)))
 
 
@@ -226,8 +226,6 @@ def _id(value: Any) -> str:
         raise BadRequest("instance_id", f"expected the instance's name, got {shown(value)}")
     if len(value) > LONGEST_ID:
         raise BadRequest("instance_id", f"it has {len(value)} characters; at most {LONGEST_ID} are taken")
-    if value in (".", ".."):
-        raise BadRequest("instance_id", f"{value!r} can't be a name: no address could hold it")
     return printable(value)
 
 

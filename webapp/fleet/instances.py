@@ -60,7 +60,7 @@ class _Record:
     registered_at: float
     source: str
     fingerprint: str | None = None
-    #: The fingerprint that was last refused: capabilities that come next without one are what it stands for.
+    #: The fingerprint that was last refused: it belongs to capabilities that come next without one.
     refused: str | None = None
     load: Load = field(default_factory=Load)
     load_at: float | None = None
@@ -255,8 +255,8 @@ def _is_same(read: Snapshot, raw: str, before: Report) -> bool:
 def _age_s(read: Snapshot, times: ReportTimes, wall: float) -> float:
     """How old a snapshot is when it arrives, in seconds.
 
-    By the clock of the machine that made it, where two of its times are told: its own age, else the time from
-    collecting to reporting. Only where neither is told by our clock, which may differ. A clock that is ahead makes
+    By the clock of the machine that made it, where two of its times are given: its own age, else the time from
+    collecting to reporting. Only where neither is, by our clock, which may differ. A clock that is ahead makes
     nothing younger than now.
     """
     if read.age_ms is not None:

@@ -108,7 +108,7 @@ class Registry:
     def _turn_away(
         self, verdict: Verdict, measurement: Measurement, known: Record | None, source: str, arrived: float
     ) -> Literal["replayed"]:
-        """Count a heartbeat that is not taken in, and note on its node what it tells. Raises like `accept`."""
+        """Count a heartbeat that is not taken in, and note on its node what it reveals. Raises like `accept`."""
         name = measurement.node
         if verdict == "forgotten" or known is None:
             self.heartbeats["forgotten"] += 1

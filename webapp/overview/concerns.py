@@ -9,6 +9,7 @@ from webapp import formats
 from webapp.fleet.nodes import Node
 from webapp.overview import gauges
 from webapp.overview.gauges import Level
+from webapp.overview.summary import waiting
 from webapp.prometheus.alerts import Alert
 
 
@@ -52,6 +53,10 @@ def _of_node(node: Node) -> Iterator[Concern]:
         if gauge is not None and (level := gauge.level) != "normal":
             of = f"disk {disk.mount}" if disk and gauge is fullest else what
             yield Concern(node.name, level, f"{of} {formats.percent(gauge.percent)} %")
+    queued = waiting(numbers.engines)[0] or 0.0
+    if queued >= gauges.WAITING.warning:
+        level = "critical" if queued >= gauges.WAITING.critical else "warning"
+        yield Concern(node.name, level, f"{formats.plural(queued, 'request')} waiting")
     for engine in numbers.engines:
         if engine.state in _ENGINE_CONCERNS:
             level, said = _ENGINE_CONCERNS[engine.state]

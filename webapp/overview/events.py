@@ -66,6 +66,8 @@ class Events:
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
         self._engines: dict[str, dict[str, _Running]] = {}
         self._lost: set[str] = set()
+        #: The Unix time from which changes are noticed.
+        self.since = wall()
 
     def know(self, measurement: Measurement) -> None:
         """Start from a measurement of before a restart: nothing in it is news."""

@@ -29,6 +29,10 @@ QUEUEING = Thresholds(150, 300)
 NEVER = Thresholds(float("inf"), float("inf"))
 
 
+#: Not a share: requests that wait on one node.
+WAITING = Thresholds(30, 100)
+
+
 @dataclass(eq=False)  # frozen, it would take three times as long to make: each look makes three of each node
 class Gauge:
     """What a bar shows: how full, the words beside it, and the exact figures for its title."""
@@ -115,7 +119,7 @@ def disk(disk: Disk) -> Gauge | None:
 
 
 def fullest_disk(measurement: Measurement) -> tuple[Disk, Gauge] | None:
-    """The disk that is used most, of those that tell."""
+    """The fullest disk, of those that report their use."""
     found = [(one, gauge) for one in measurement.disks if (gauge := disk(one)) is not None]
     return max(found, key=lambda known: known[1].percent, default=None)
 

@@ -1,4 +1,4 @@
-"""Which nodes a reader wants to see, and in which order: all of it stands in the page's address."""
+"""Which nodes a reader wants to see, and in which order: all of it is in the page's address."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from webapp.overview import gauges
 from webapp.overview.sorting import Column, Columns, Order
 from webapp.overview.summary import load_per_core, waiting
 
-#: More rows than this are on further pages of the table: a browser that swaps in a thousand is busy for half a second.
+#: More rows than this are on further pages of a table or a list: a browser that swaps in a thousand is busy for half a second.
 ROWS_A_PAGE = 200
+
+#: What the cluster page shows below the summary: key -> title.
+VIEWS = {"table": "Table", "map": "Map", "concerns": "Concerns", "changes": "Changes"}
 
 
 def _disk(node: Node) -> float | None:
@@ -42,23 +45,26 @@ COLUMNS: Columns[Node] = Columns(
 #: What the map can colour its cells by: key -> title. Each is a column whose value is a share or a count.
 MEASURES = {"cpu": "CPU", "memory": "RAM", "load": "Load per core", "disk": "Fullest disk", "queue": "Requests waiting"}
 
+_SHARE = (0, 20, 40, 60, *gauges.NEARLY_FULL)
+
 #: Where each measure's shades begin; the last two are the ones that call for attention.
 _SHADES: dict[str, tuple[float, ...]] = {
-    "cpu": (0, 20, 40, 60, 85, 95),
-    "memory": (0, 20, 40, 60, 85, 95),
-    "load": (0, 0.25, 0.5, 1, 1.5, 3),
-    "disk": (0, 20, 40, 60, 85, 95),
-    "queue": (0, 1, 4, 10, 30, 100),
+    "cpu": _SHARE,
+    "memory": _SHARE,
+    "load": (0, 0.25, 0.5, 1, *(percent / 100 for percent in gauges.QUEUEING)),
+    "disk": _SHARE,
+    "queue": (0, 1, 4, 10, *gauges.WAITING),
 }
 
 
 class Rows(NamedTuple):
-    """Which rows of a long table are shown: page and first row from 1, and how many pages there are."""
+    """Which rows of a long table or list are shown: page and rows from 1, and how many pages and rows there are."""
 
     page: int
     pages: int
     first: int
     last: int
+    total: int
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ class Selection:
             descending=descending,
             group=last.get("group", ""),
             columns=tuple(column.key for column in COLUMNS.all[1:] if column.key in last.get("columns", "").split(",")),
-            view="map" if last.get("view") == "map" else "table",
+            view=last["view"] if last.get("view") in VIEWS else "table",
             measure=last["measure"] if last.get("measure") in MEASURES else "cpu",
             page=_page(last.get("page", "")),
         )
@@ -112,7 +118,7 @@ class Selection:
             "label": list(self.labels),
             "group": self.group,
             "columns": ",".join(self.columns),
-            "view": "map" if self.view == "map" else "",
+            "view": self.view if self.view != "table" else "",
             "measure": self.measure if self.measure != "cpu" else "",
             "page": str(self.page) if self.page > 1 else "",
         }
@@ -120,7 +126,7 @@ class Selection:
 
     @property
     def query(self) -> str:
-        """The arguments as they stand in an address; starts with "?" unless it is empty."""
+        """The arguments as a part of an address; starts with "?" unless it is empty."""
         return "?" + urlencode(self.arguments, doseq=True) if self.arguments else ""
 
     @property
@@ -182,19 +188,22 @@ class Selection:
             groups.setdefault(node.measurement.host.labels.get(self.group, ""), []).append(node)
         return sorted(groups.items(), key=lambda item: (not item[0], formats.natural(item[0])))
 
-    def rows(self, groups: Sequence[tuple[str, list[Node]]]) -> tuple[Rows, list[tuple[str, list[Node]]]]:
-        """The part of `grouped` that is on this page; the last page where there are fewer."""
-        count = sum(len(members) for _, members in groups)
+    def part(self, count: int) -> Rows:
+        """Which of so many rows are on this page; the last page where there are fewer."""
         pages = max(1, -(-count // ROWS_A_PAGE))
         page = min(self.page, pages)
-        start, end = (page - 1) * ROWS_A_PAGE, page * ROWS_A_PAGE
+        return Rows(page, pages, (page - 1) * ROWS_A_PAGE + 1, min(page * ROWS_A_PAGE, count), count)
+
+    def rows(self, groups: Sequence[tuple[str, list[Node]]]) -> tuple[Rows, list[tuple[str, list[Node]]]]:
+        """The part of `grouped` that is on this page."""
+        part = self.part(sum(len(members) for _, members in groups))
         shown = []
         so_far = 0
         for value, members in groups:
-            if part := members[max(0, start - so_far) : max(0, end - so_far)]:
-                shown.append((value, part))
+            if some := members[max(0, part.first - 1 - so_far) : max(0, part.last - so_far)]:
+                shown.append((value, some))
             so_far += len(members)
-        return Rows(page, pages, start + 1, min(end, count)), shown
+        return part, shown
 
     def apply(self, nodes: Sequence[Node]) -> list[Node]:
         """The nodes that match, in order; those without a value to sort by come last."""

@@ -52,7 +52,7 @@ class PrometheusServer:
             url=access.url, session=session, timeout=access.timeout, method="POST", retry=Retry(0, read=False)
         )
         session.bound()
-        #: Told of each query: its kind ("instant", "range"), and the seconds that it took, answered or not.
+        #: Called after each query with its kind ("instant", "range"), and the seconds that it took, answered or not.
         self.observe: Callable[[str, float], None] = lambda kind, seconds: None
         # Lets a server stop working on what nobody waits for any more.
         self._bound = {"timeout": f"{access.timeout:g}s"}

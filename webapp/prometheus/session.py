@@ -1,7 +1,7 @@
 """The way to a Prometheus-compatible server: address, credentials, and a requests session bounded in time and size.
 
-Prometheus, VictoriaMetrics, Thanos, Mimir and managed services share the HTTP API and differ in what stands
-before it; so an answer is believed only when it is JSON of the API's form, and whatever else comes is named.
+Prometheus, VictoriaMetrics, Thanos, Mimir and managed services share the HTTP API and differ in what is
+in front of it; so an answer is believed only when it is JSON of the API's form, and whatever else comes is named.
 https://prometheus.io/docs/prometheus/latest/querying/api/#format-overview
 """
 

@@ -52,7 +52,7 @@ class StoredNode(NamedTuple):
 
 
 def boot_id() -> str:
-    """The kernel's name for this boot, "" where it tells none."""
+    """The kernel's name for this boot, "" where it gives none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
     except OSError:

@@ -15,19 +15,19 @@ from webapp.history.extent import extent
 from webapp.history.ranges import named, recent
 from webapp.metrics import CHARTS, Chart, Metric, families
 from webapp.overview import concerns
-from webapp.overview.events import Events
+from webapp.overview.events import KEEP_SECONDS, Event, Events
 from webapp.overview.memory import segments
-from webapp.overview.selection import COLUMNS, MEASURES, Selection, label_names_of, models_of
+from webapp.overview.selection import COLUMNS, MEASURES, VIEWS, Selection, label_names_of, models_of
 from webapp.overview.summary import Summary, cores_used, summarise
 from webapp.overview.trends import NOTHING, Trend
 from webapp.prometheus.alerts import Alert
 from webapp.views.rows import Kept, Rows
 from webapp.views.sharing import Made, Shared, share_seconds
 
-#: Concerns that the cluster page lists; the rest are counted.
+#: Concerns that the cluster page lists above its nodes; the view of concerns lists all.
 MOST_CONCERNS = 8
 
-#: Events of the last hour that it lists; the rest are counted.
+#: Events of the last hour that it lists there; the view of changes lists all.
 MOST_EVENTS = 12
 
 #: Steps of the last hour's lines that a quarter of an hour touches.
@@ -115,6 +115,13 @@ class Cluster:
         happened = self._events.recent() if is_now else []
         groups = selection.grouped(chosen)
         part, part_groups = selection.rows(groups)
+        listed: Sequence[concerns.Concern | Event] = ()
+        if selection.view in ("concerns", "changes"):
+            names = {node.name for node in chosen} if selection.filters else None
+            of_all = found if selection.view == "concerns" else happened
+            listed = [one for one in of_all if names is None or one.node in names]
+            part = selection.part(len(listed))
+            listed = listed[part.first - 1 : part.last]
         alerting = Counter(alert.node for alert in whole.firing)
 
         def trend(node: Node) -> Trend:
@@ -126,6 +133,8 @@ class Cluster:
             "more_concerns": len(found) - MOST_CONCERNS if len(found) > MOST_CONCERNS else 0,
             "events": happened[:MOST_EVENTS],
             "more_events": len(happened) - MOST_EVENTS if len(happened) > MOST_EVENTS else 0,
+            "listed": listed,
+            "noticed_since": self._events.since if is_now and now - self._events.since < KEEP_SECONDS else None,
             "nodes": chosen,
             "groups": groups,
             "part": part,
@@ -138,6 +147,7 @@ class Cluster:
             "columns": selection.shown_columns,
             "all_columns": COLUMNS.all,
             "measures": MEASURES,
+            "views": VIEWS,
             "models": whole.models,
             "label_names": whole.label_names,
         }
@@ -161,8 +171,12 @@ def pressures(node: Node) -> list[tuple[str, float, float | None]]:
     """Resource, and the shares of time in which some and in which all tasks waited for it."""
     if node.numbers is None:
         return []
-    told = node.numbers.pressure
-    rows = [("CPU", told.cpu_some, None), ("memory", told.memory_some, told.memory_full), ("I/O", told.io_some, told.io_full)]
+    pressure = node.numbers.pressure
+    rows = [
+        ("CPU", pressure.cpu_some, None),
+        ("memory", pressure.memory_some, pressure.memory_full),
+        ("I/O", pressure.io_some, pressure.io_full),
+    ]
     return [(resource, some, full) for resource, some, full in rows if some is not None]
 
 

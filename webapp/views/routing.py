@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+import re
+
 from flask import Flask
 from werkzeug.routing import BaseConverter
 
+#: A segment that whoever asks takes for a step up the path, however it is encoded; and one that looks as if it was marked.
+_STEP = re.compile(r"(?<![^/])~*\.\.?(?![^/])")
+
+#: The mark before such a segment.
+_MARK = re.compile(r"(?<![^/])~(?=~*\.\.?(?![^/]))")
+
 
 class NameConverter(BaseConverter):
-    """Any name, slashes and line breaks included: `/nodes/<name:name>`."""
+    """Any name, slashes and line breaks included: `/nodes/<name:name>`.
+
+    A browser would go up at "/nodes/..", even at "/nodes/%2e%2e": such a segment is marked by a tilde before it.
+    """
 
     regex = "(?s:.+)"
     part_isolating = False
     weight = 300
 
     def to_url(self, value: str) -> str:
-        """A browser would go up at "/../": in such a name the slashes are encoded, so that it is one segment.
-
-        >>> from werkzeug.routing import Map
-        >>> [NameConverter(Map()).to_url(name) for name in ("a/b", "a/../b")]
-        ['a/b', 'a%2F..%2Fb']
         """
-        address = super().to_url(value)
-        return address.replace("/", "%2F") if {".", ".."} & set(value.split("/")) else address
+        >>> from werkzeug.routing import Map
+        >>> [NameConverter(Map()).to_url(name) for name in ("a/b", "..", "a/../b", "~.", "~a")]
+        ['a/b', '~..', 'a/~../b', '~~.', '~a']
+        """
+        return super().to_url(_STEP.sub(r"~\g<0>", value))
+
+    def to_python(self, value: str) -> str:
+        """
+        >>> from werkzeug.routing import Map
+        >>> [NameConverter(Map()).to_python(name) for name in ("a/b", "~..", "a/~../b", "~~.", "~a", "..")]
+        ['a/b', '..', 'a/../b', '~.', '~a', '..']
+        """
+        return _MARK.sub("", value)
 
 
 def take_any_name(app: Flask) -> None:

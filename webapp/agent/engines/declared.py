@@ -3,7 +3,7 @@
 [[engine]]
 id = "llama-8b-0"         # stays the same whatever happens to the process
 model = "llama-3.1-8b"
-kind = "vllm"             # a row of kinds; else told by the command line
+kind = "vllm"             # a row of kinds; else as the command line says
 port = 8000
 command = "serve .*llama" # or pid, pidfile, unit, container; else whoever listens on port
 """

@@ -23,7 +23,7 @@ from webapp.measurement import FRESH_FOR_SECONDS, Engine, Requests
 #: slow to answer, and nothing waits for it.
 TIMEOUT_SECONDS = 5.0
 
-#: A reading is shown for the time of so many rounds, though for at least FRESH_AT_LEAST_SECONDS.
+#: Rounds for which a reading is shown, though for at least FRESH_AT_LEAST_SECONDS.
 FRESH_FOR_ROUNDS = 2
 FRESH_AT_LEAST_SECONDS = 5.0
 
@@ -104,7 +104,7 @@ class EngineMetrics:
             return one.reading if self._clock() - one.at <= self._fresh_for_s else None
 
     def wait(self, seconds: float) -> bool:
-        """Waits until no engine is being asked, at most so long; says whether that is so."""
+        """Waits until no engine is being asked, for `seconds` at most; whether none is."""
         with self._changed:
             return self._changed.wait_for(lambda: self._threads == 0, seconds)
 

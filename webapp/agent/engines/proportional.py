@@ -1,6 +1,6 @@
 """Proportional set size of engines: their memory with each shared page counted once in all.
 
-The kernel walks all page tables of a process to tell it, and holds up the process's own mapping of memory
+The kernel walks all page tables of a process to compute it, and holds up the process's own mapping of memory
 meanwhile. So it is read in a thread of its own, rarely, and the more rarely the longer it takes.
 """
 

@@ -22,7 +22,7 @@ _NO_DISK_KINDS = re.compile(
 )
 _REMOTE_KINDS = ("nfs", "cifs", "smb", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "9p", "virtiofs", "fuse", "afs")
 
-#: Seconds for which an answer stands in for one that is late.
+#: Seconds for which the last answer is used in place of one that is late.
 _FRESH_FOR_S = 30.0
 
 
