@@ -396,15 +396,17 @@ def test_a_forked_copy_does_not_become_the_leader_when_the_leader_dies(machine):
 
 
 @pytest.mark.slow
-def test_a_node_full_of_engines_fits_into_a_heartbeat(machine):
-    for number in range(300):
+def test_a_node_full_of_engines_fits_into_a_heartbeat_and_what_is_left_out_is_named(machine):
+    for number in range(520):
         machine.process(10_000 + number, command=f"vllm serve {'m' * 200}{number} --port {20_000 + number}")
         for worker in range(4):
             machine.process(100_000 + 10 * number + worker, comm="x" * 15, ppid=10_000 + number, pgrp=10_000 + number)
     measurement = machine.sampler().measure().measurement
-    assert len(measurement.engines) == 256
+    assert len(measurement.engines) == 512
     assert len(heartbeat.write(measurement)) < heartbeat.LARGEST_BODY_BYTES
-    assert heartbeat.read(heartbeat.write(measurement)).rejected == ()
+    reading = heartbeat.read(heartbeat.write(measurement))
+    assert len(reading.measurement.engines) == 256
+    assert reading.rejected == (("engines", "512 entries; the first 256 are kept"),)
 
 
 def test_a_declared_engine_takes_over_what_was_found_before(machine, tmp_path):

@@ -28,8 +28,9 @@ from webapp.measurement import Engine, Process
 
 log = logging.getLogger("enginehouse.agent")
 
-#: Most engines in one heartbeat, most processes of one engine, and of all.
-_MOST_ENGINES = 256
+#: Most engines in one heartbeat, most processes of one engine, and of all. A control plane keeps fewer engines, and says
+#: what it left out.
+_MOST_ENGINES = 512
 _MOST_MEMBERS = 64
 _MOST_MEMBERS_IN_ALL = 1024
 
