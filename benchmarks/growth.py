@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from benchmarks.history import measurement
+from benchmarks.fleet import node_with_engines, small_node
 from benchmarks.pages import cluster_ms
 from benchmarks.programs import beat_request, control_plane, loaded, requests
 from benchmarks.report import Row, median, timed
-from benchmarks.scrapes import small
 from webapp import exposition, heartbeat
 from webapp.fleet.registry import Registry
 from webapp.heartbeat import Reading
@@ -54,8 +53,8 @@ def measured() -> Costs:
         add("nodes' block, kB", packed / 1000)
         fleet = Registry()
         for number in range(size):
-            fleet.accept(Reading(small(number, chance), ()))
-        add("/metrics, ms", 1e3 * median(timed(lambda fleet=fleet: exposition.text(fleet.nodes()), 3, time.process_time)))
+            fleet.accept(Reading(small_node(number, chance), ()))
+        add("/metrics, ms", 1e3 * median(timed(lambda fleet=fleet: exposition.pieces(fleet.nodes()), 3, time.process_time)))
         add("a commit of all nodes, ms", _commit(size, chance))
         _add_served(size, chance, add)
     return costs
@@ -64,7 +63,7 @@ def measured() -> Costs:
 def _commit(size: int, chance: random.Random) -> float:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         store = Store(Path(folder) / "history.sqlite", commit_every=None)
-        fleet = [measurement(number, chance) for number in range(size)]
+        fleet = [node_with_engines(number, chance) for number in range(size)]
         messages = [heartbeat.write(one) for one in fleet]
         took = []
         for turn in range(4):
@@ -78,7 +77,7 @@ def _commit(size: int, chance: random.Random) -> float:
 def _add_served(size: int, chance: random.Random, add) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         folder = Path(name)
-        beats = requests(folder / "beats", [beat_request(measurement(number, chance)) for number in range(size)])
+        beats = requests(folder / "beats", [beat_request(node_with_engines(number, chance)) for number in range(size)])
         with control_plane(folder / "data") as ours:
             loaded(ours.port, max(1.0, size / 2500), beats)  # each node is known
             before = ours.cpu_seconds()

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.history import measurement
+from benchmarks.fleet import node_with_engines
 from benchmarks.programs import beat_request, control_plane, free_port, load, loaded, requests, running, view_request
 from benchmarks.report import Row, median
 
@@ -21,13 +21,13 @@ VIEWS = (
     "/fragments/cluster?sort=cpu",
     "/fragments/cluster?view=map",
     "/fragments/models",
-    "/fragments/node/node-0007",
+    "/fragments/node/node-00007",
 )
 
 
 def run() -> list[Row]:
     chance = random.Random(1)
-    fleet = [measurement(number, chance) for number in range(NODES)]
+    fleet = [node_with_engines(number, chance) for number in range(NODES)]
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         files = {
             "fresh": requests(Path(folder) / "fresh", [beat_request(one) for one in fleet]),

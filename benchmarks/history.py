@@ -16,58 +16,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fleet import MODELS, node_with_engines
 from webapp import heartbeat
 from webapp.charts.figure import figure
 from webapp.history import Range
 from webapp.history.embedded import EmbeddedHistory
-from webapp.measurement import Agent, Disk, Engine, Host, Load, Measurement, Network, Pressure, Requests
 from webapp.metrics import CHARTS, METRICS
 from webapp.storage.store import Store
 
 INTERVAL = 10
-GIB = 2**30
-MODELS = ("llama-3.1-8b", "qwen3-30b", "gpt-oss-120b", "gemma-3-27b")
-
-
-def measurement(number: int, chance: random.Random) -> Measurement:
-    engines = tuple(
-        Engine(
-            id=f"vllm-{8000 + place}",
-            model=MODELS[(number + place) % len(MODELS)],
-            cpu_cores=chance.random() * 12,
-            memory_bytes=chance.randrange(20 * GIB),
-            memory_anonymous_bytes=chance.randrange(4 * GIB),
-            memory_file_bytes=chance.randrange(16 * GIB),
-            processes=4,
-            started_s_ago=chance.random() * 1e6,
-            requests=Requests(float(chance.randrange(9)), float(chance.randrange(9))),
-            kv_cache_usage_ratio=chance.random(),
-            prompt_tokens_per_second=chance.random() * 1000,
-            generation_tokens_per_second=chance.random() * 300,
-        )
-        for place in range(3)
-    )
-    return Measurement(
-        f"node-{number:04}",
-        agent=Agent(id=f"id-{number}", boot="boot", sequence=number, version="0.1.0", interval_s=10.0),
-        host=Host(address="10.0.0.7", kernel="6.1.0", cpu_model="AMD EPYC 9354P 32-Core Processor"),
-        load=Load(
-            cpu_percent=chance.random() * 100,
-            cpus=64,
-            load1=chance.random() * 64,
-            load5=chance.random() * 64,
-            load15=chance.random() * 64,
-            memory_total_bytes=256 * GIB,
-            memory_used_bytes=chance.randrange(200 * GIB),
-            memory_available_bytes=chance.randrange(200 * GIB),
-        ),
-        disks=tuple(
-            Disk(mount=mount, total_bytes=900 * GIB, available_bytes=chance.randrange(900 * GIB)) for mount in ("/", "/models")
-        ),
-        networks=(Network(device="eth0", receive_bytes_per_second=chance.random() * 1e9, transmit_bytes_per_second=1e6),),
-        pressure=Pressure(*(chance.random() for _ in range(5))),
-        engines=engines,
-    )
 
 
 def timed(what: str, function: Callable[[], Any], times: int = 5) -> Any:
@@ -86,7 +43,7 @@ def main(nodes: int = 1000, hours: float = 1.0) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
         path = Path(directory) / "history.sqlite"
         store = Store(path, commit_every=None, clock=lambda: now, boottime=lambda: now)
-        fleet = [measurement(number, chance) for number in range(nodes)]
+        fleet = [node_with_engines(number, chance) for number in range(nodes)]
         messages = [heartbeat.write(one) for one in fleet]
         recorded = committed = longest = 0.0
         beats = round(hours * 3600 / INTERVAL)

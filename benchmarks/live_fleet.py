@@ -9,8 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.fleet import node_with_engines
 from benchmarks.heartbeats import VIEWS
-from benchmarks.history import measurement
 from benchmarks.programs import beat_request, control_plane, load, requests, view_request
 from benchmarks.report import Row
 
@@ -21,7 +21,7 @@ RATE = 1000
 def run(minutes: float) -> list[Row]:
     chance = random.Random(1)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        beats = requests(Path(folder) / "beats", [beat_request(measurement(number, chance)) for number in range(NODES)])
+        beats = requests(Path(folder) / "beats", [beat_request(node_with_engines(number, chance)) for number in range(NODES)])
         views = requests(Path(folder) / "views", [view_request(path) for path in VIEWS])
         data = Path(folder) / "data"
         seconds = 60 * minutes

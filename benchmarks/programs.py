@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -110,6 +111,7 @@ def view_request(path: str) -> bytes:
 @cache
 def _load_program() -> str:
     program = f"/tmp/enginehouse-load-{os.getpid()}"
+    atexit.register(Path(program).unlink, missing_ok=True)
     subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-o", program, ROOT / "benchmarks" / "load.c"], check=True)
     return program
 
@@ -136,8 +138,3 @@ def loaded(port: int, seconds: float, file: Path, **how: Any) -> dict[str, Any]:
     with load(port, seconds, file, **how) as found:
         pass
     return found
-
-
-def remove_load_program() -> None:
-    if _load_program.cache_info().currsize:
-        Path(_load_program()).unlink(missing_ok=True)

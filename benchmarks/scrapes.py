@@ -15,39 +15,16 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
+from benchmarks.fleet import small_node
 from benchmarks.programs import beat_request, control_plane, free_port, loaded, requests, running
 from benchmarks.report import Row, median, timed
 from webapp import exposition
 from webapp.fleet.registry import Registry
 from webapp.heartbeat import Reading
-from webapp.measurement import Agent, Disk, Load, Measurement, Network, Pressure
+from webapp.measurement import Measurement
 from webapp.metrics import families
 
 NODES = 10_000
-GIB = 2**30
-
-
-def small(number: int, chance: random.Random) -> Measurement:
-    """A node of 18 series, which with its two of contact makes 20."""
-    return Measurement(
-        f"node-{number:05}",
-        agent=Agent(id=f"id-{number}", boot="boot", sequence=1, interval_s=10.0),
-        load=Load(
-            cpu_percent=chance.random() * 100,
-            cpus=64,
-            load1=chance.random() * 64,
-            load5=chance.random() * 64,
-            load15=chance.random() * 64,
-            memory_total_bytes=256 * GIB,
-            memory_used_bytes=chance.randrange(200 * GIB),
-            memory_available_bytes=chance.randrange(200 * GIB),
-        ),
-        disks=tuple(
-            Disk(mount=mount, total_bytes=900 * GIB, available_bytes=chance.randrange(900 * GIB)) for mount in ("/", "/m")
-        ),
-        networks=(Network(device="eth0", receive_bytes_per_second=chance.random() * 1e9, transmit_bytes_per_second=1e6),),
-        pressure=Pressure(*(chance.random() for _ in range(4))),
-    )
 
 
 class Collector:
@@ -75,7 +52,7 @@ class Collector:
 
 def run() -> list[Row]:
     chance = random.Random(1)
-    fleet = [small(number, chance) for number in range(NODES)]
+    fleet = [small_node(number, chance) for number in range(NODES)]
     cold, warm, theirs = [], [], []
     registry = CollectorRegistry()
     registry.register(Collector(fleet))  # type: ignore[arg-type]
@@ -84,10 +61,10 @@ def run() -> list[Row]:
             ours = Registry()  # each node has just reported
             for one in fleet:
                 ours.accept(Reading(one, ()))
-            cold += timed(lambda ours=ours: exposition.text(ours.nodes()), 1, time.process_time)
-            warm += timed(lambda ours=ours: exposition.text(ours.nodes()), 1, time.process_time)
+            cold += timed(lambda ours=ours: exposition.pieces(ours.nodes()), 1, time.process_time)
+            warm += timed(lambda ours=ours: exposition.pieces(ours.nodes()), 1, time.process_time)
         theirs += timed(lambda: generate_latest(registry), 1, time.process_time)
-    samples = sum(not line.startswith("#") for line in exposition.text(ours.nodes()).splitlines())
+    samples = sum(not line.startswith(b"#") for line in b"".join(exposition.pieces(ours.nodes())).splitlines())
     assert samples == sum(not line.startswith(b"#") for line in generate_latest(registry).splitlines())
     rows = []
     for title, found in (("every node has reported since the last scrape", cold), ("none has", warm)):

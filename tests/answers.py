@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from html.parser import HTMLParser
+from typing import Any
 from urllib.parse import unquote
 
 from werkzeug.routing import Map
 
+from webapp import exposition
+from webapp.fleet.nodes import Node
 from webapp.unseen import replaced
 from webapp.views.routing import NameConverter
 
@@ -118,3 +122,8 @@ def strict(text: str) -> object:
         raise AssertionError(f"not strict JSON: {constant}")
 
     return json.loads(text, parse_constant=refuse)
+
+
+def exposed(nodes: Sequence[Node], *more: Any, **how: Any) -> str:
+    """What a scrape gets, as one text."""
+    return b"".join(exposition.pieces(nodes, *more, **how)).decode()

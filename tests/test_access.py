@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -86,7 +88,7 @@ def test_no_secret_is_kept_or_shown(tokens):
     assert ONE not in repr(vars(file))
 
 
-def test_a_file_that_every_user_can_read_is_told(tmp_path, caplog):
+def test_a_file_that_every_user_can_read_is_reported(tmp_path, caplog):
     path = tmp_path / "tokens"
     path.write_text(ONE)
     path.chmod(0o644)
@@ -103,6 +105,17 @@ def test_the_key_is_made_once_and_kept_from_others(tmp_path):
     path.write_text("short")
     with pytest.raises(AccessUnusable, match="expected a key of at least 32 characters, got 5"):
         secret_key(path)
+
+
+def test_a_full_disk_leaves_no_key_that_is_refused_once_there_is_room(tmp_path):
+    """Files of at most 0 bytes stand for a full disk: a file can be made, and nothing written into it."""
+    path = tmp_path / "secret.key"
+    make = "import resource, sys; from pathlib import Path; from webapp.access import secret_key;"
+    make += "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); secret_key(Path(sys.argv[1]))"
+    full = subprocess.run([sys.executable, "-c", make, str(path)], capture_output=True, text=True, timeout=60)
+    assert "cannot be written: File too large" in full.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert len(secret_key(path)) == 64
 
 
 def test_wrong_tokens_are_forgiven_after_a_minute(clock):

@@ -79,12 +79,12 @@ def test_axe_finds_nothing(browser, url, path, scheme):
     page.goto(url + path)
     page.wait_for_timeout(700)
     found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
-    told = [
+    reported = [
         (one["id"], node["target"], node["failureSummary"][:300])
         for one in found.response["violations"]
         for node in one["nodes"][:3]
     ]
-    assert not told, "\n".join(f"{rule} {where} {why}" for rule, where, why in told)
+    assert not reported, "\n".join(f"{rule} {where} {why}" for rule, where, why in reported)
     context.close()
 
 

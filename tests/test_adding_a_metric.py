@@ -36,7 +36,7 @@ sent = Measurement("a", load=Load(age_s=0.0, interval_s=10.0, **read))
 arrived = heartbeat.read(heartbeat.write(sent)).measurement
 registry = Registry()
 registry.accept(Reading(arrived, ()))
-print(exposition.text(registry.nodes()))
+print(b"".join(exposition.pieces(registry.nodes())).decode())
 
 start = time.time() // 10 * 10 - 60
 store = Store(None)

@@ -1,4 +1,4 @@
-"""The lines of the cluster page where a Prometheus tells the fleet."""
+"""The lines of the cluster page where the fleet comes from a Prometheus."""
 
 from __future__ import annotations
 

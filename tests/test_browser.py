@@ -143,7 +143,7 @@ def test_times_are_utc_unless_the_reader_wants_local_ones(browser, url, registry
 
 
 def test_in_the_night_in_which_clocks_are_set_back_local_times_stay_in_line(browser, url, registry, store, wall, beat):
-    """What lies before that is told by the clock of after it, which the choice names; grey bands move along."""
+    """What lies before that is measured by the clock of after it, which the choice names; grey bands move along."""
     wall.advance(datetime(2026, 10, 25, 1, 30, tzinfo=UTC).timestamp() + 0.4 - wall())
     beat("cpu-07")
     store.fill((registry.node("cpu-07").measurement, wall() - 1800 + second) for second in range(0, 1800, 10))
@@ -177,9 +177,9 @@ def test_a_name_that_turns_the_writing_around_turns_no_number(page, registry, hi
             range.setEnd(time.firstChild, digit + 1);
             return range.getBoundingClientRect().left;
         })"""
-        told = page.locator("#events summary time")
-        expect(told).to_have_text(re.compile("[0-9]{2} s ago"))
-        one, two = told.evaluate(places)
+        reported = page.locator("#events summary time")
+        expect(reported).to_have_text(re.compile("[0-9]{2} s ago"))
+        one, two = reported.evaluate(places)
         assert one < two
 
 
@@ -277,7 +277,7 @@ def test_a_login_page_never_lands_in_the_table(page, url, beat):
     expect(page.locator("#node-cpu-07")).to_be_visible()
 
 
-def test_a_session_that_ends_is_told_and_the_last_rows_stay(page, registry, history, tokens, wall, beat):
+def test_a_session_that_ends_is_reported_and_the_last_rows_stay(page, registry, history, tokens, wall, beat):
     """T127"""
     beat("cpu-07")
     access = Access(viewers=tokens("viewers", "viewer-token-0001"), wall=wall)

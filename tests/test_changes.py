@@ -1,4 +1,4 @@
-"""What a browser is told of a figure that it has."""
+"""What a browser is sent of a figure that it has."""
 
 from __future__ import annotations
 

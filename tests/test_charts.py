@@ -212,18 +212,18 @@ def test_a_model_has_its_own_colour_on_every_chart():
 
 def test_models_that_share_a_colour_differ_by_their_dashes():
     twins = [name for name in (f"m{n}" for n in range(40)) if colour_index(name) == 3][:2]
-    assert_told_apart(checked(BY_KEY["engine_cpu"], answer(*cores(**dict.fromkeys(twins, (1.0,))))), *twins)
+    assert_distinguishable(checked(BY_KEY["engine_cpu"], answer(*cores(**dict.fromkeys(twins, (1.0,))))), *twins)
 
 
 def test_a_model_with_the_second_mark_has_a_dotted_line():
     figure = checked(
         BY_KEY["engine_cpu"], answer(*cores(first=(1.0,), ninth=(1.0,))), colour_of={"first": 0, "ninth": 8}.__getitem__
     )
-    assert_told_apart(figure, "first", "ninth")
+    assert_distinguishable(figure, "first", "ninth")
     assert named(figure, "ninth")["line"]["dash"] == "dot"
 
 
-def assert_told_apart(figure, *twins):
+def assert_distinguishable(figure, *twins):
     first, second = (named(figure, name)["line"] for name in twins)
     assert first["color"] == second["color"]
     assert first.get("dash") != second.get("dash")

@@ -1,4 +1,4 @@
-"""The colours of models: told apart by every reader, in both themes, and kept for good."""
+"""The colours of models: distinguishable for every reader, in both themes, and kept for good."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_every_relative_link_leads_somewhere(page: Path):
 
 
 def commands_in(text: str) -> list[tuple[str, list[str]]]:
-    """Each `enginehouse COMMAND` with its flags, of a line of shell or of a sentence; what stands behind ` -- ` is another's."""
+    """Each `enginehouse COMMAND` with its flags, of a line of shell or of a sentence; what follows ` -- ` is another's."""
     found = []
     for name, rest in re.findall(r"(?:^\s*|bin/)enginehouse ([a-z][a-z-]*)((?: [^|;&\n]*)?)", text, re.MULTILINE):
         ours = rest.partition(" -- ")[0].partition(" #")[0]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import socket
+import socketserver
+import threading
 import time
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -109,13 +113,13 @@ def test_what_is_wrong_with_the_control_plane_is_named(examine, serve, answers, 
     assert said in first_wrong(report)
 
 
-def test_clocks_that_are_apart_are_told_and_are_no_fault(examine, serve):
+def test_clocks_that_are_apart_are_reported_and_are_no_fault(examine, serve):
     code, report = examine(server=(serve(GOOD, offset_s=3600),))
     assert code == 0
     assert "3600 s apart" in report or "3599 s apart" in report
 
 
-def test_a_version_that_differs_is_told(examine, serve):
+def test_a_version_that_differs_is_reported(examine, serve):
     answers = GOOD | {"/healthz": (200, "application/json", b'{"version": "99.0"}')}
     assert "is 99.0" in examine(server=(serve(answers),))[1]
 
@@ -135,6 +139,38 @@ def test_nobody_listens_nobody_is_called_so_and_nobody_answers(examine, monkeypa
             assert code == 1
             assert first_wrong(report).startswith(place)
             assert said in report
+
+
+@pytest.mark.parametrize(
+    ("pieces", "said"),
+    [
+        ([b"SSH-2.0-OpenSSH_9.2\r\n"], "it does not speak HTTP on this port"),
+        ([], "it closed the connection without an answer"),
+        ([b"HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"], "answers 302"),
+        (itertools.repeat(b"H"), "it did not answer in full within"),
+    ],
+)
+def test_what_only_looks_like_a_control_plane_is_named_in_time(examine, monkeypatch, pieces, said):
+    """The last one sends a byte now and then, for ever."""
+    monkeypatch.setattr("webapp.enquiry.WHOLE_S", 0.5)
+    ended = threading.Event()
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            with contextlib.suppress(OSError):
+                for piece in pieces:
+                    self.request.sendall(piece)
+                    if ended.wait(0.05):
+                        return
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        code, report = examine(server=(f"http://127.0.0.1:{server.server_address[1]}",))
+        ended.set()
+        server.shutdown()
+    assert code == 1
+    assert said in report
 
 
 def test_a_password_in_an_address_is_not_shown(examine, serve):
@@ -177,7 +213,7 @@ def test_prometheus_is_asked_where_it_is_configured(examine, serve, answer, said
     assert said in examine(server=(serve(GOOD),), prometheus=serve({"/api/v1/query": answer}))[1]
 
 
-def test_a_damaged_history_is_told(examine, tmp_path):
+def test_a_damaged_history_is_reported(examine, tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "history.sqlite.corrupt-20261130T000000Z").touch()
     assert "was damaged and set aside" in examine()[1]

@@ -7,6 +7,8 @@ from flask.testing import FlaskClient
 from tests.answers import Page
 from tests.conftest import HTMX
 from tests.signing_in import ADMIN, VIEWER, bearer, form_token, sign_in
+from webapp.access import secret_key
+from webapp.cli import main
 from webapp.embedding import link
 
 
@@ -29,6 +31,13 @@ def test_an_embed_link_opens_its_page_and_its_blocks_without_a_cookie(site, beat
     ranges = [link["href"] for link in page.all("a") if "range=" in link["href"]]
     assert all(client.get(address).status_code == 200 for address in ranges)
     assert all(script["src"].startswith("/static/") for script in page.all("script"))
+
+
+def test_the_command_prints_an_address_for_a_frame(tmp_path, capsys):
+    """Without `embed=1` the frame showed a navigation of which every link was refused."""
+    secret_key(tmp_path / "secret.key")
+    assert main(["embed-link", "--data-dir", str(tmp_path), "--path", "/nodes/cpu-07?range=6h"]) == 0
+    assert capsys.readouterr().out.endswith("/nodes/cpu-07?range=6h&embed=1\n")
 
 
 def test_an_embed_link_opens_nothing_else_and_says_so(site, beat):

@@ -128,7 +128,7 @@ def test_a_question_is_about_a_node_or_a_model(history, question):
         history.series([CPU], Range(START, START, 15), **question)
 
 
-def test_time_without_a_control_plane_is_told(history, store):
+def test_time_without_a_control_plane_is_reported(history, store):
     answer = history.series([CPU], Range(START - 60, START, 15), node="cpu-07")
     assert answer.unheard == (Span(START - 60, START, "no control plane ran"),)
 

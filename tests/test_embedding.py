@@ -94,5 +94,5 @@ def test_the_check_tells_what_is_right(browser, registry, history):
             "**/fragments/cluster", lambda route: route.fulfill(status=200, content_type="text/html", body="<form>sign in</form>")
         )
         page.reload()
-        expect(page.locator('.checks li[data-good="false"]').first).to_contain_text("a proxy or a sign-in page stands between")
+        expect(page.locator('.checks li[data-good="false"]').first).to_contain_text("a proxy or a sign-in page comes between")
         context.close()

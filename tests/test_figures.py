@@ -49,7 +49,7 @@ def address(number: int) -> str:
 
 
 def figures(text: str) -> list[dict]:
-    return [json.loads(html.unescape(told)) for told in re.findall(r"figure='([^']*)'", text)]
+    return [json.loads(html.unescape(attribute)) for attribute in re.findall(r"figure='([^']*)'", text)]
 
 
 @pytest.mark.parametrize("number", NODES)
@@ -65,9 +65,9 @@ def test_a_refresh_with_one_new_point_sends_less_than_five_kilobytes(site, wall,
         answer = client.get(address(number), headers=HTMX | CHANGES | {"If-None-Match": tag, "Accept-Encoding": "gzip"})
         assert (answer.status_code, answer.headers["IM"]) == (226, "figure-changes")
         assert len(answer.data) < 5_000
-        told = figures(gzip.decompress(answer.data).decode())
-        assert [one["from"] for one in told] == [one["version"] for one in shown]
-        shown = [applied(before, one["change"]) for before, one in zip(shown, told)]
+        sent = figures(gzip.decompress(answer.data).decode())
+        assert [one["from"] for one in sent] == [one["version"] for one in shown]
+        shown = [applied(before, one["change"]) for before, one in zip(shown, sent)]
         anew = client.get(address(number), headers=HTMX)
         assert shown == figures(anew.text)
         tag = answer.headers["ETag"]
@@ -136,8 +136,8 @@ def test_the_browser_applies_changes_as_the_server_means_them(page, site):
         @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
         @given(values, values)
         def holds(before, after):
-            told = [{"version": "a", "data": before}, {"from": "a", "change": change({"data": before}, {"data": after})}]
-            page.evaluate("told => told.forEach(one => figure.setAttribute('figure', JSON.stringify(one)))", told)
+            sent = [{"version": "a", "data": before}, {"from": "a", "change": change({"data": before}, {"data": after})}]
+            page.evaluate("sent => sent.forEach(one => figure.setAttribute('figure', JSON.stringify(one)))", sent)
             assert page.evaluate("figure.whole.data") == after
 
         holds()

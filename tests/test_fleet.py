@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webapp import exposition
+from tests.answers import exposed
 from webapp.fleet.instances import Instances
 from webapp.fleet.joined import NO_AGENT, Recorder, WithInstances
 from webapp.measurement import Gpu, Host
@@ -52,7 +52,7 @@ def test_an_instance_on_another_port_is_one_more_engine(fleet, instances, beat):
     instances.register({"host": "10.0.0.7", "port": 8001, "meta": {"model": "m"}})
     instances.heartbeat({"instance_id": "hp_10.0.0.7:8001", "inflight": 9})
     assert engines(fleet, "cpu-07") == ["llama-8b-0", "hp_10.0.0.7:8001"]
-    text = exposition.text(fleet.nodes())
+    text = exposed(fleet.nodes())
     assert 'llmgw_shard_requests_running{node="cpu-07",shard="hp_10.0.0.7:8001",model="m"} 9\n' in text
     assert 'llmgw_shard_cpu_cores{node="cpu-07",shard="llama-8b-0",model="llama-3.1-8b"} 5.3\n' in text
 
@@ -103,7 +103,7 @@ def test_a_host_without_an_agent_is_a_node_of_its_snapshot(fleet, instances, clo
     assert (node.numbers.load.cpu_percent, node.numbers.load.cpus) == (25.0, 8)
     summary = summarise(fleet.nodes())
     assert (summary.memory.value, summary.cores_used.value, summary.engines) == (16 * 2**30, 2.0, 2)
-    assert 'llmgw_node_memory_bytes{node="10.0.0.9"} 17179869184\n' in exposition.text(fleet.nodes())
+    assert 'llmgw_node_memory_bytes{node="10.0.0.9"} 17179869184\n' in exposed(fleet.nodes())
 
 
 def test_engines_that_the_snapshot_names_count_once(fleet, instances):

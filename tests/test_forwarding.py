@@ -43,7 +43,7 @@ def test_a_spoofed_prefix_or_host_is_never_reflected(site, given, hops):
 @pytest.mark.parametrize("given", ["/ops/llm", "ops/llm/", "/ops/llm/"])
 @pytest.mark.parametrize("stripped", [True, False])
 def test_below_a_sub_path_every_address_carries_it_once(site, beat, given, stripped):
-    """T136, T137: told by the proxy that strips it, or that leaves it"""
+    """T136, T137: sent by the proxy that strips it, or that leaves it"""
     beat("cpu-07")
     client = site(hops=1, viewers=True)
     headers = {

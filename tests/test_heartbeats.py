@@ -65,6 +65,7 @@ def test_a_large_heartbeat_goes_to_a_thread():
     assert is_heartbeat(request | {"CONTENT_LENGTH": "65536"})
     assert is_heartbeat(request | {"PATH_INFO": "/sub/path" + PATH})
     assert not is_heartbeat(request | {"CONTENT_LENGTH": "65537"})
+    assert not is_heartbeat(request | {"CONTENT_LENGTH": "99", "HTTP_CONTENT_ENCODING": "gzip"})
     assert not is_heartbeat(request | {"REQUEST_METHOD": "GET"})
     assert not is_heartbeat(request | {"PATH_INFO": "/"})
 

@@ -139,7 +139,7 @@ def test_a_clock_that_is_wrong_on_the_node_loses_nothing(instances, wall):
         assert instances.get("a").collected_s == pytest.approx(0.8)
 
 
-def test_a_frozen_agent_is_told_by_its_reporter(instances, wall):
+def test_a_frozen_agent_is_recognised_by_its_reporter(instances, wall):
     instances.register({**ENGINE, "instance_id": "a"})
     snapshot = {"timestamp_ms": wall.now * 1000 - 90_000, "age_ms": 10, "devices": {"cpu": {"utilization_pct": 5}}}
     instances.report({"instance_id": "a", "snapshot": snapshot, "metadata": {"report_wall_time_ms": wall.now * 1000}})
@@ -169,7 +169,7 @@ def test_a_registration_elsewhere_drops_the_other_machines_numbers(instances, wa
     assert instances.get("a").resources is None
 
 
-def test_what_a_heartbeat_does_not_tell_stays_and_zero_is_told(instances, pass_time):
+def test_what_a_heartbeat_does_not_report_stays_and_zero_is_reported(instances, pass_time):
     instances.register({**ENGINE, "instance_id": "a"})
     assert instances.get("a").current_load.inflight is None
     instances.heartbeat({"instance_id": "a", "inflight": 3, "qps_1m": 1.5, "gpu_util": None})
@@ -252,7 +252,7 @@ def test_the_default_name_is_made_of_host_and_port_as_given(instances, host, nam
     assert instances.register({"host": host, "port": 9001})[0] == name
 
 
-def test_what_is_too_large_or_no_json_is_left_out_and_told(instances):
+def test_what_is_too_large_or_no_json_is_left_out_and_reported(instances):
     """T95, T143"""
     body = {
         **ENGINE,
@@ -293,3 +293,21 @@ def test_who_is_silent_for_an_hour_is_forgotten(instances, clock):
 
 def test_the_interval_is_a_third_of_the_ttl_and_at_most_ten_seconds():
     assert [Instances(ttl).interval_s for ttl in (30.0, 6.0, 300.0)] == [10.0, 2.0, 10.0]
+
+
+def test_what_instances_tell_takes_bounded_room_together(clock, wall):
+    """Ten thousand snapshots of 256 KiB, and capabilities of 64 KiB, took several GB."""
+    instances = Instances(clock=clock, wall=wall, most_bytes=200_000)
+    large = {"text": "x" * 50_000}
+    for name in "abc":
+        instances.register({**ENGINE, "instance_id": name, "capabilities": large})
+    instances.heartbeat({"instance_id": "a", "capabilities": large})  # takes the place of what was there
+    with pytest.raises(InstancesFull):
+        report(instances, 1, name="a", text="x" * 60_000)
+    with pytest.raises(InstancesFull):
+        instances.register({**ENGINE, "instance_id": "d", "capabilities": {"text": "x" * 60_000}})
+    report(instances, 1, name="a", text="x" * 10_000)
+    assert instances.messages["full"] == 2
+    assert instances.unregister({"instance_id": "c"})
+    report(instances, 2, name="a", text="x" * 60_000)
+    report(instances, 3, name="a", text="x" * 60_000)

@@ -107,7 +107,7 @@ def test_nodes_and_samples_survive_a_kill(tmp_path: Path):
     with control_plane(tmp_path / "one.log", *flags) as (url, process):
         once = [*AGENT, "--server", url, "--node", "kept", "--once", "--data-dir", str(tmp_path / "agent")]
         assert subprocess.run(once, timeout=30).returncode == 0
-        time.sleep(2.5)
+        eventually(lambda: sample(url, "enginehouse_store_write_lag_seconds") == 0, "the commit")
         process.kill()
         process.wait()
     with control_plane(tmp_path / "two.log", *flags) as (url, _):

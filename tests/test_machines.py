@@ -21,7 +21,7 @@ def test_a_heartbeat_is_answered_with_the_interval_that_is_wanted(client, regist
     assert registry.node("cpu-07").source == "127.0.0.1"
 
 
-def test_fields_that_were_left_out_are_told_and_counted(client):
+def test_fields_that_were_left_out_are_reported_and_counted(client):
     answer = post(client, b'{"node":"n1","load":{"cpu_percent":true},"disks":[{"total_bytes":1}]}')
     assert [rejection["field"] for rejection in answer.json["rejected"]] == ["load.cpu_percent", "disks[0]"]
     metrics = client.get("/metrics").text

@@ -316,7 +316,7 @@ def test_who_may_frame_is_on_every_answer_errors_and_assets_included(registry, h
         assert "X-Frame-Options" not in answer.headers
 
 
-def test_both_directions_of_contact_are_told(client, beat):
+def test_both_directions_of_contact_are_reported(client, beat):
     beat("n1", agent_fields={"answered_s_ago": 10.0})
     assert "our last answer reached it 10 s before" in client.get("/nodes/n1").text
     beat("n1", agent_fields={"answered_s_ago": 300.0})

@@ -103,7 +103,7 @@ def test_names_come_back_as_they_were(store, past, measurement, wall, name):
     assert node.measurement.gpus[0].utilization_percent == 0.0
 
 
-def test_a_moment_before_the_history_is_told_how_far_it_reaches(past, hour):
+def test_a_moment_before_the_history_is_answered_with_how_far_it_reaches(past, hour):
     with pytest.raises(TooLongAgo, match=r"reaches back to 2026-11-2\d .* UTC; .* was before that"):
         past.at(hour - 1)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from webapp import heartbeat
+from webapp import heartbeat, schema
 from webapp.fleet.listening import Listening
 from webapp.fleet.nodes import state
 from webapp.fleet.notes import Note, Notes
@@ -261,7 +261,7 @@ def test_a_node_that_was_stale_before_the_stop_stays_stale(clock, listening, lis
 
 
 def test_a_message_that_waited_through_the_stop_does_not_make_its_node_stale(clock, listening, listener, measurement):
-    """The kernel kept it; its age is told by the node's uptime."""
+    """The kernel kept it; its age follows from the node's uptime."""
     for second in range(30):
         send(listener, measurement, "n1", 1 + second, uptime_s=5000.0 + second)
         run(clock, listening, 1)
@@ -296,6 +296,32 @@ def test_a_short_pause_is_no_stop(clock, listening, listener, measurement):
         clock.advance(4)
         listening.tick()
     assert listener.node("n1").state == "stale"
+
+
+def test_what_all_heartbeats_take_together_is_bounded(clock):
+    """A kilobyte of gzip may be a megabyte, of which 6 MB are kept: a thousand new names took all memory there is."""
+
+    def large(name: str, size: int = 100_000) -> heartbeat.Reading:
+        engine = '{"id":"e%d","model":"a model with a long name"}'
+        engines = ",".join(engine % number for number in range(250))
+        return schema.read((f'{{"node":"{name}","engines":[{engines}],"x":"' + "y" * size + '"}').encode())
+
+    registry = Registry(clock=clock, most_bytes=350_000)
+    for name in "abc":
+        registry.accept(large(name))
+    with pytest.raises(FleetFull, match="no room for one of"):
+        registry.accept(large("d"))
+    with pytest.raises(FleetFull):
+        registry.accept(large("a", 200_000))
+    assert registry.heartbeats["full"] == 2
+    registry.accept(large("a"))  # those who are there go on
+    assert registry.forget("a")
+    clock.advance(1)
+    registry.accept(large("d"))
+    registry.accept(heartbeat.read(b'{"node":"b"}'))
+    registry.accept(large("e", 90_000))
+    registry.restore(large("f").measurement, silent_s=1.0, heard_at=0.0, first_heard_at=0.0, size=120_000)
+    registry.accept(large("b", 1_000))  # of the usual size: who was heard before goes on, whatever others send
 
 
 @pytest.mark.slow

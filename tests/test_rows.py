@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import gzip
 import re
-import threading
 from collections import Counter
 from dataclasses import replace
 from types import FrameType
@@ -21,9 +20,7 @@ from webapp.measurement import Measurement
 from webapp.overview.selection import ROWS_A_PAGE, Selection
 from webapp.overview.trends import Trend
 from webapp.views import rows as rows_module
-from webapp.views.compression import Body
-from webapp.views.rows import AGE, Kept, Rows
-from webapp.views.sharing import Made, Shared, share_seconds
+from webapp.views.rows import AGE, Rows
 
 
 def test_a_row_is_rendered_again_only_when_its_node_has_reported(app, client, registry, beat, clock, monkeypatch):
@@ -95,109 +92,11 @@ def test_the_kept_rows_are_those_of_the_last_rendering(app, registry, beat):
     assert list(second.kept) == ["a"]
 
 
-def test_fifty_viewers_get_one_rendering():
-    shared: Shared[Body, Kept] = Shared()
-    begun = threading.Barrier(50)
-    made: list[int] = []
-
-    def make(kept):
-        made.append(len(made))
-        return Made(Body.of(f"rendering {len(made)}"), 3600.0, {})
-
-    def view() -> None:
-        begun.wait()
-        assert shared.get("key", make).plain == b"rendering 1"
-
-    viewers = [threading.Thread(target=view) for _ in range(50)]
-    for viewer in viewers:
-        viewer.start()
-    for viewer in viewers:
-        viewer.join()
-    assert made == [0]
-
-
-def test_what_is_shared_ends_with_its_time_and_belongs_to_its_key(clock):
-    shared: Shared[Body, list[int]] = Shared(most=2, clock=clock)
-
-    def make(memory):
-        memory = [*(memory or []), 1]
-        return Made(Body.of(str(len(memory))), share_seconds(500), memory)
-
-    assert shared.get("a", make).plain == b"1"
-    clock.advance(0.4)
-    assert shared.get("a", make).plain == b"1"
-    clock.advance(0.2)
-    assert shared.get("a", make).plain == b"2"  # with what the first one left
-    assert shared.get("b", make).plain == b"1"
-    shared.get("c", make)
-    assert shared.get("a", make).plain == b"1"  # forgotten: there was room for two
-
-
-def _renewed_elsewhere(shared: Shared[str, None], clock, meanwhile) -> str:
-    """Does `meanwhile` while another thread makes anew what was shared as "old"; what that thread got."""
-    shared.get("key", lambda nothing: Made("old", 1.0, None))
-    clock.advance(1.5)
-    begun, may_end = threading.Event(), threading.Event()
-
-    def make(nothing):
-        begun.set()
-        assert may_end.wait(30)
-        return Made("new", 1.0, None)
-
-    found: list[str] = []
-    other = threading.Thread(target=lambda: found.append(shared.get("key", make)))
-    other.start()
-    assert begun.wait(30)
-    try:
-        meanwhile()
-    finally:
-        may_end.set()
-        other.join()
-    return found[0]
-
-
-def test_who_asks_while_it_is_made_anew_gets_the_one_before(clock):
-    shared: Shared[str, None] = Shared(clock=clock)
-
-    def meanwhile():
-        assert shared.get("key", lambda nothing: pytest.fail("it is being made")) == "old"
-
-    assert _renewed_elsewhere(shared, clock, meanwhile) == "new"
-    assert shared.get("key", lambda nothing: pytest.fail("it was made")) == "new"
-
-
-def test_who_has_one_before_does_not_wait_for_its_turn(clock):
-    shared: Shared[str, None] = Shared(clock=clock)
-    other: Shared[str, None] = Shared(clock=clock)
-    other.get("other", lambda nothing: Made("old", 2.0, None))
-    clock.advance(1.0)
-
-    def meanwhile():
-        clock.advance(0.4)
-        assert other.get("other", lambda nothing: Made("new", 1.0, None)) == "old"
-
-    assert _renewed_elsewhere(shared, clock, meanwhile) == "new"
-    assert other.get("other", lambda nothing: Made("new", 1.0, None)) == "new"
-
-
-def test_nobody_gets_one_that_is_older_than_twice_its_time(clock):
-    shared: Shared[str, None] = Shared(clock=clock)
-    got: list[str] = []
-    waiting = threading.Thread(target=lambda: got.append(shared.get("key", lambda nothing: pytest.fail("it is being made"))))
-
-    def meanwhile():
-        clock.advance(0.6)
-        waiting.start()
-
-    assert _renewed_elsewhere(shared, clock, meanwhile) == "new"
-    waiting.join()
-    assert got == ["new"]
-
-
 def test_a_refresh_leaves_no_cycles_that_hold_the_fleet(client, beat):
     """Else its memory is given back only when all measurements are looked through for garbage."""
     beat()
-    paths = ("/fragments/cluster", "/fragments/cluster?view=map", "/fragments/models", "/fragments/node/cpu-07", "/metrics")
+    blocks = ("cluster", "cluster?view=map", "models", "model/llama-3.1-8b", "node/cpu-07")
+    paths = (*(f"/fragments/{block}" for block in blocks), "/metrics")
     for path in paths:
         client.get(path, headers=HTMX)
     gc.collect()

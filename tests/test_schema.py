@@ -29,7 +29,7 @@ WHOLE = json.loads(
 
 def outcome(read: Any, body: bytes) -> Any:
     try:
-        measurement, rejected, _ = read(body)
+        measurement, rejected, _, _ = read(body)
     except HeartbeatRefused as refusal:
         return str(refusal), refusal.field
     return measurement, rejected

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import os
 import socket
 import ssl
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +16,7 @@ import pytest
 
 from tests.programs import eventually
 from tests.sockets import certificate, connect, get, port
+from webapp.server.channels import Channel
 from webapp.server.http_messages import RequestReader
 from webapp.server.serving import CannotListen, Limits, Server, Tls
 
@@ -23,10 +24,8 @@ BIG = b"x" * 3_000_000
 
 
 def application(environ, start_response):
-    """Echoes the body's length; /big answers with megabytes, /slow after a moment."""
+    """Echoes the body's length; /big answers with megabytes."""
     body = environ["wsgi.input"].read()
-    if environ["PATH_INFO"] == "/slow":
-        time.sleep(0.4)
     answer = BIG if environ["PATH_INFO"] == "/big" else f"{environ['wsgi.url_scheme']} {len(body)}".encode()
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(answer)))])
     return [answer]
@@ -151,7 +150,7 @@ def test_a_chunked_body_is_read():
 
 
 @pytest.mark.parametrize("endless", [b"0\r\nX: ", b"0\r\n", b"5;"], ids=["trailer", "trailer's name", "chunk's extension"])
-def test_what_stands_around_a_chunked_body_is_bounded(endless):
+def test_what_surrounds_a_chunked_body_is_bounded(endless):
     with serving() as (server, closed), connect(server) as client:
         client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + endless)
         for _ in range(40):
@@ -185,17 +184,24 @@ def test_a_header_behind_the_body_says_nothing():
 
 
 def test_told_to_stop_it_answers_what_was_asked_and_takes_nothing_new():
-    closed: Counter[str] = Counter()
-    server = Server(application, "127.0.0.1", 0, Limits(), closed=closed)
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def slow(environ, start_response):
+        asked.set()
+        may_answer.wait(10)
+        return application(environ, start_response)
+
+    server = Server(slow, "127.0.0.1", 0, Limits(), closed=Counter())
     thread = threading.Thread(target=server.run)
     thread.start()
     answers: list[tuple[int, bytes]] = []
-    asking = threading.Thread(target=lambda: answers.append(get(server, "/slow")))
+    asking = threading.Thread(target=lambda: answers.append(get(server, "/")))
     asking.start()
     with connect(server):  # one that asks nothing holds nothing up
         eventually(lambda: server.connections == 2, "both connections")
-        time.sleep(0.1)
+        assert asked.wait(10)
         server.stop()
+        may_answer.set()
         thread.join(10)
     asking.join(10)
     assert answers == [(200, b"http 0")]
@@ -293,3 +299,25 @@ def test_a_certificate_that_cannot_be_used_is_one_line(tmp_path, content):
 def test_an_address_in_use_is_one_line():
     with serving() as (server, _), pytest.raises(CannotListen, match="Address already in use"):
         Server(application, "127.0.0.1", port(server), Limits(threads=1))
+
+
+def test_connections_that_ended_leave_no_garbage():
+    """A thousand a second come and go; to search for what is left of them would stop all threads."""
+
+    def channels() -> int:
+        return sum(isinstance(one, Channel) for one in gc.get_objects())
+
+    gc.collect()
+    before = channels()
+    gc.disable()
+    try:
+        with serving() as (server, _):
+            for _ in range(20):
+                status, _body = get(server)
+                assert status == 200
+            with connect(server) as client:
+                client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
+            eventually(lambda: server.connections == 0, "the server to see that all have left")
+            eventually(lambda: channels() == before, "the connections to be gone")
+    finally:
+        gc.enable()

@@ -53,12 +53,31 @@ def test_an_unknown_setting_in_the_file_is_refused_with_the_nearest_name(tmp_pat
         values("serve", "--config", str(file))
 
 
-@pytest.mark.parametrize("text", ["keep_hours = ", "\xff\xfe", "[[engine]\n"])
+@pytest.mark.parametrize("text", ["keep_hours = ", "\xff\xfe", "[[engine]\n", "x = " + "[" * 100_000])
 def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, text: str):
     file = tmp_path / "enginehouse.toml"
     file.write_text(text, "latin-1")
     with pytest.raises(SettingError, match="not TOML"):
         values("serve", "--config", str(file))
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "given"),
+    [
+        ("serve", "--data-dir", "~nobody-of-this-name/x"),
+        ("serve", "--data-dir", "a\0b"),
+        ("serve", "--config", "~nobody-of-this-name/x.toml"),
+        ("serve", "--most-nodes", "\u0661\u0662"),
+        ("serve", "--most-nodes", "1_0"),
+        ("serve", "--keep-hours", "1_0"),
+        ("serve", "--listen", "127.0.0.1:\u0661"),
+        ("agent", "--server", "http://a b"),
+        ("agent", "--server", "http://a/b\x7f"),
+    ],
+)
+def test_a_value_that_could_only_fail_later_is_refused_where_it_was_given(command: str, flag: str, given: str):
+    with pytest.raises(SettingError, match=f"^{flag}="):
+        values(command, flag, given)
 
 
 def test_a_switch_has_a_flag_for_each_side():
@@ -68,7 +87,7 @@ def test_a_switch_has_a_flag_for_each_side():
 
 def test_a_list_is_given_by_several_flags_or_by_commas():
     assert values("agent", "--server", "http://a:1/", "--server", "https://b/x").server == ("http://a:1", "https://b/x")
-    assert values("agent", environment={"ENGINEHOUSE_SERVER": "http://a:1,http://b:2"}).server == ("http://a:1", "http://b:2")
+    assert values("agent", environment={"ENGINEHOUSE_SERVER": "http://a:1, http://b:2"}).server == ("http://a:1", "http://b:2")
 
 
 def test_help_states_bounds_default_and_variable_of_every_flag():
@@ -83,6 +102,6 @@ def test_help_states_bounds_default_and_variable_of_every_flag():
                 assert setting.variable in text.replace("ENGINEHOUSE_ ", "ENGINEHOUSE_")
 
 
-def test_names_are_told_once_and_belong_to_commands_that_exist():
+def test_names_are_reported_once_and_belong_to_commands_that_exist():
     assert len({setting.name for setting in SETTINGS}) == len(SETTINGS)
     assert {command for setting in SETTINGS for command in setting.commands} == set(COMMANDS)

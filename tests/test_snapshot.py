@@ -68,6 +68,7 @@ _BYTES = st.none() | st.integers(1, 2**50)
 
 @given(total=_BYTES, used=_BYTES, available=_BYTES, cpu=st.none() | st.floats(0, 100).map(lambda x: round(x, 3)))
 def test_bytes_survive_the_way_through_mebibytes(total, used, available, cpu):
+    used, available = (most and min(most, total or most) for most in (used, available))
     load = Load(cpu_percent=cpu, memory_total_bytes=total, memory_used_bytes=used, memory_available_bytes=available)
     assert to_measurement(read(written(Measurement("n", load=load)))[0], "n").load == load
 
@@ -143,10 +144,29 @@ def test_whatever_is_wrong_costs_only_itself(hostile):
     assert snapshot.admission_state == "unknown"
 
 
+def test_what_is_more_than_its_whole_is_left_out_and_named():
+    """As in a heartbeat."""
+    memory = {"total_mb": 100, "used_mb": 101, "free_mb": 1e12}
+    disk = [{"mount": "/", "total_mb": 10, "used_mb": 11, "available_mb": 10}]
+    gpu = [{"index": 0, "memory_total_mb": 8, "memory_used_mb": 9, "memory_free_mb": 8}]
+    snapshot, rejected = read({"devices": {"memory": memory, "disk": disk, "gpu": gpu}})
+    assert [path for path, _ in rejected] == [
+        "devices.memory.used_mb",
+        "devices.memory.free_mb",
+        "devices.disk[0].used_mb",
+        "devices.gpu[0].memory_used_mb",
+    ]
+    measured = to_measurement(snapshot, "n")
+    assert (measured.load.memory_used_bytes, measured.load.memory_available_bytes) == (None, None)
+    assert measured.disks[0].used_bytes is None
+    assert measured.gpus[0].memory_used_bytes is None
+    assert (snapshot.memory_free_ratio, snapshot.admission_state) == (None, "unknown")
+
+
 def test_an_agent_that_states_no_admission_is_judged_by_its_numbers():
-    told = {"devices": {"cpu": {"utilization_pct": 97}, "memory": {"total_mb": 100, "free_mb": 50}}}
-    assert read(told)[0].admission_state == "degraded"
-    assert read({**told, "capacity_hint": {"admission_state": "accepting"}})[0].admission_state == "accepting"
+    reported = {"devices": {"cpu": {"utilization_pct": 97}, "memory": {"total_mb": 100, "free_mb": 50}}}
+    assert read(reported)[0].admission_state == "degraded"
+    assert read({**reported, "capacity_hint": {"admission_state": "accepting"}})[0].admission_state == "accepting"
 
 
 def test_admission_needs_the_values_that_decide_it():
@@ -156,7 +176,7 @@ def test_admission_needs_the_values_that_decide_it():
     assert admission(1.0, 100.0) == "degraded"
 
 
-def test_utilisation_is_told_over_the_window():
+def test_utilisation_is_reported_over_the_window():
     windows = GpuWindows(1000, 3)
     for at, percent in ((0, 10.0), (200, 30.0), (400, 50.0)):
         usage = windows.add([Gpu("GPU-a", utilization_percent=percent)], at)["GPU-a"]

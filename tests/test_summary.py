@@ -18,14 +18,14 @@ def test_a_total_says_which_nodes_it_is_of(registry, clock, beat):
     clock.advance(61)
     beat("old", agent="o", load={"age_s": 61.0})
     beat("mute", agent="m", load={"cpu_percent": None})
-    beat("told", agent="t", load={"cpu_percent": 50.0, "cpus": 10})
+    beat("reporting", agent="t", load={"cpu_percent": 50.0, "cpus": 10})
     summary = summarise(registry.nodes())
     assert (summary.cores_used.value, summary.cores.value) == (5.0, 10)
     assert summary.cores_used.note == "1 of 5 nodes; 1 stale, 1 gone, 1 not reported, 1 with old numbers"
     assert summary.memory_used.note == "2 of 5 nodes; 1 stale, 1 gone, 1 with old numbers"
 
 
-def test_a_total_that_no_node_told_is_unknown_not_zero(registry):
+def test_a_total_that_no_node_reported_is_unknown_not_zero(registry):
     summary = summarise(registry.nodes())
     assert summary.cores_used.value is None
     assert summary.waiting is None

@@ -31,7 +31,7 @@ FOR_OTHERS = [
     # Flask and Werkzeug
     *("jinja_options", "sort_keys", "merge_slashes", "regex", "part_isolating", "to_python", "filter_stream"),
     # requests and urllib3
-    *("verify", "auth", "trust_env", "pool_classes_by_scheme", "ConnectionCls"),
+    *("verify", "auth", "trust_env", "pool_classes_by_scheme", "ConnectionCls", "get_redirect_target"),
     # http.server and socketserver
     *("do_*", "log_message", "log_request", "daemon_threads", "block_on_close", "protocol_version", "server_version"),
     *("handle_error", "request_queue_size", "allow_reuse_address", "disable_nagle_algorithm", "close_connection"),
@@ -42,7 +42,6 @@ FOR_OTHERS = [
     # asyncio and httptools
     *("connection_made", "connection_lost", "data_received", "eof_received", "pause_writing", "resume_writing", "on_*"),
     "rendered",  # counted for tests/test_rows.py
-    "redirect_request",  # urllib.request
 ]
 
 

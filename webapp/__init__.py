@@ -1,9 +1,10 @@
 """Enginehouse: how busy each node of an LLM fleet is, and which engine makes it so.
 
-Read in this order; each imports only what stands above it. Packages say the same of their modules:
+Read in this order; each imports only those above it. Packages say the same of their modules:
 
     fields        fields that describe themselves, and their tolerant reader
     addresses     hosts and IP addresses as they are written
+    json_object   JSON that somebody else wrote
     whole_file    small files that are written whole
     unseen        characters that nobody sees, by their numbers
     measurement   what one node reported at one moment
@@ -25,13 +26,13 @@ Read in this order; each imports only what stands above it. Packages say the sam
     charts        a chart and its series as a plotly figure, as tables, as a file
     overview      what readers ask of the whole fleet
     exposition    the fleet as Prometheus text
-    telemetry     what the control plane tells of itself
+    telemetry     what the control plane reports about itself
     api           the table of the HTTP API
     zipapp, fingerprint
                   the agent as one file; which build runs
     demo          a made-up fleet
     enquiry, doctor
-                  a look at the whole way, from a node to the pages
+                  checks of the whole path, from a node to the pages
     views         pages, fragments and machines' endpoints
     app           the web application: all of the above handed to the views
     control_plane everything that runs in one process, built from the settings

@@ -21,6 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from webapp import whole_file
+
 log = logging.getLogger(__name__)
 
 #: A shorter token could be guessed.
@@ -30,7 +32,7 @@ LONGEST_TOKEN = 512
 #: A larger file is not a token file.
 LARGEST_FILE_BYTES = 4 * 1024 * 1024
 
-#: Seconds between two looks at a token file.
+#: Seconds between two checks for a change of a token file.
 LOOK_SECONDS = 1.0
 
 
@@ -41,7 +43,7 @@ class AccessUnusable(Exception):
 class Holder(NamedTuple):
     """Whom a token belongs to."""
 
-    #: Keyed digest of the token: names it in sessions without telling it.
+    #: Keyed digest of the token: names it in sessions without revealing it.
     digest: str
     #: The one node that it is for; "" for any.
     node: str
@@ -75,7 +77,7 @@ class TokenFile:
         return self._holders.get(digest) or self._added.get(digest)
 
     def add(self, token: str) -> None:
-        """Takes one more token, which stands in no file."""
+        """Accepts one more token, which is in no file."""
         digest = self._digest(token)
         self._added[digest] = Holder(digest, "")
 
@@ -158,17 +160,10 @@ def secret_key(path: Path | None) -> bytes:
     if path is None:
         return secrets.token_bytes(32)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            pass
-        else:
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                file.write(secrets.token_hex(32) + "\n")
-        return existing_key(path)
+        whole_file.create(path, secrets.token_hex(32) + "\n", 0o600)
     except OSError as error:
         raise AccessUnusable(f"{path}: cannot be written: {error.strerror}") from error
+    return existing_key(path)
 
 
 def new_token(path: Path) -> str:
@@ -193,7 +188,7 @@ def existing_key(path: Path) -> bytes:
     except OSError as error:
         raise AccessUnusable(f"{path}: cannot be read: {error.strerror}") from error
     if len(text) < 32:
-        raise AccessUnusable(f"{path}: expected a key of at least 32 characters, got {len(text)}")
+        raise AccessUnusable(f"{path}: expected a key of at least 32 characters, got {len(text)}; without it a new one is made")
     return text
 
 
@@ -213,7 +208,7 @@ class Failures:
         self._most_sources = most_sources
         self._clock = clock
         self._lock = threading.Lock()
-        #: Address -> failures and the time at which they are forgiven; the last one to fail stands last.
+        #: Address -> failures and the time at which they are forgiven; the last one to fail comes last.
         self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def add(self, address: str) -> None:
@@ -225,7 +220,7 @@ class Failures:
                 self._failed.popitem(last=False)
 
     def wait_s(self, address: str) -> float:
-        """Seconds for which an address is not listened to; 0 if it is."""
+        """Seconds until an address may try again; 0 if it may now."""
         with self._lock:
             count, until = self._failed.get(_source(address), (0, 0.0))
             return max(0.0, until - self._clock()) if count >= self._most else 0.0

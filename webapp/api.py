@@ -22,7 +22,7 @@ class BadParameter(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """What may stand in the query."""
+    """A parameter of a query."""
 
     name: str
     help: str

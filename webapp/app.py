@@ -201,7 +201,7 @@ def _teach_templates(app: Flask, demo: bool, colour_index: Callable[[str], int])
         app.jinja_env.filters[write.__name__.rstrip("_")] = _but_none(write)
     for function in (formats.plural, load_per_core, by_model, colour_index):
         app.jinja_env.filters[function.__name__] = function
-    app.jinja_env.filters["figure"] = numbers.written
+    app.jinja_env.filters["figure"] = _but_none(numbers.written)
     app.jinja_env.globals.update(
         gauges=gauges,
         gauges_of=models,

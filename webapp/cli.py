@@ -16,7 +16,7 @@ from webapp.agent.__main__ import main as node_main
 from webapp.child import Child
 from webapp.config import COMMANDS, settings_of
 from webapp.control_plane import ControlPlane
-from webapp.embedding import EmbedLinks, link
+from webapp.embedding import EmbedLinks, framed, link
 from webapp.prometheus.managed import CannotManage, ManagedPrometheus
 from webapp.server.serving import CannotListen, Limits, Server, Tls
 from webapp.settings import SettingError, add_flags, resolve
@@ -124,7 +124,7 @@ def _embed_link(settings: SimpleNamespace, flags: argparse.Namespace) -> int:
     file = secret_file(settings)
     links = EmbedLinks(existing_key(file) if file else b"")
     try:
-        print(settings.base_url + link(links, settings.path, settings.expires))
+        print(settings.base_url + link(links, framed(settings.path), settings.expires))
     except ValueError as error:
         raise SettingError(f"--path: {error}") from error
     return 0
@@ -151,8 +151,9 @@ def _tune() -> None:
     """Keep heartbeats from waiting for pages or for garbage collection; see docs/decisions/0009."""
     # The event loop releases the GIL at each read and write; a rendering thread then holds it for this long (default: 5 ms).
     sys.setswitchinterval(1e-4)
-    # Measurements come and go by the thousand and hold no reference cycles: a full collection would take half a second.
-    gc.set_threshold(2_000, 10, 1_000)
+    # Measurements and connections come and go by the thousand and leave no reference cycles: a full collection stops all
+    # threads for half a second or more, to find the few objects that requests for pages leave.
+    gc.set_threshold(2_000, 10, 10_000)
 
 
 def _tls(settings: SimpleNamespace) -> Tls | None:

@@ -222,7 +222,7 @@ SETTINGS: tuple[Setting, ...] = (
         ("resource-agent",),
         flag="--listen",
     ),
-    # The kernel counts CPU time in hundredths of a second: shorter intervals tell little.
+    # The kernel counts CPU time in hundredths of a second: shorter intervals say little.
     Setting(
         "sample_interval_ms", 1000.0, within(MILLISECONDS, 50), "milliseconds between two samples", ("resource-agent", "run")
     ),

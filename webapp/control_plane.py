@@ -112,6 +112,7 @@ class ControlPlane:
                     heard_at=known.heard_at,
                     first_heard_at=known.first_heard_at,
                     unheard_s=min(known.silent_s, unheard_s),
+                    size=known.size,
                 )
         return without_agent
 
@@ -197,7 +198,7 @@ class ControlPlane:
                 looked = time.monotonic()
                 try:
                     self._keep_house()
-                except Exception:  # without this thread no silence would be told from a time in which nobody listened
+                except Exception:  # without this thread a time in which nobody listened would look like silence
                     log.exception("housekeeping failed; it is tried again")
 
     def _watch(self, fleet: PrometheusFleet, hour: AskedTrends, looks: Looks) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-from webapp import __version__
+from webapp import __version__, json_object
 from webapp.agent.answers import without_secrets
-from webapp.enquiry import Answer, Finding, ask, parsed
+from webapp.enquiry import Answer, Finding, ask
 from webapp.logs import plain
 
 #: Seconds that two clocks may be apart.
@@ -147,7 +147,7 @@ def _control_plane(url: str, settings: SimpleNamespace) -> Iterator[Finding]:
     if isinstance(answer, Finding):
         yield answer
         return
-    health = parsed(answer.body)
+    health = json_object.read(answer.body)
     if answer.status != 200 or not health or "version" not in health:
         yield Finding(
             "wrong",
@@ -191,7 +191,7 @@ def _reporting(url: str, settings: SimpleNamespace) -> Iterator[Finding]:
         try:
             headers["Authorization"] = "Bearer " + settings.token_file.read_text("ascii").strip()
         except (OSError, UnicodeDecodeError):
-            return  # told above
+            return  # reported above
     answer = ask(url + "/v1/nodes/heartbeat", headers, b"{}", ca_file=settings.ca_file)
     if isinstance(answer, Finding):
         yield answer
@@ -219,7 +219,7 @@ def prometheus(settings: SimpleNamespace) -> Iterator[Finding]:
     if isinstance(answer, Finding):
         yield answer
         return
-    found = parsed(answer.body)
+    found = json_object.read(answer.body)
     if answer.status != 200 or not found or found.get("status") != "success":
         yield Finding(
             "wrong",

@@ -1,6 +1,6 @@
 """Embed links: a signed, expiring token that opens one page, read-only and without cookies.
 
-The token stands in the path, as if the whole site lay below it (`/shared/TOKEN/nodes/cpu-07`), so that every address
+The token is a part of the path, as if the whole site lay below it (`/shared/TOKEN/nodes/cpu-07`), so that every address
 which a page makes carries it by itself: blocks, sort links, forms, files.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from itsdangerous import BadData, URLSafeSerializer
 
-#: What stands before the token in a path.
+#: What precedes the token in a path.
 MOUNT = "/shared/"
 
 LONGEST_SECONDS = 366 * 86400.0
@@ -56,3 +56,15 @@ def link(links: EmbedLinks, address: str, seconds: float) -> str:
     parts = urlsplit(address)
     query = f"?{parts.query}" if parts.query else ""
     return f"{MOUNT}{links.token(unquote(parts.path), seconds)}{quote(parts.path, safe='/%')}{query}"
+
+
+def framed(address: str) -> str:
+    """The address of a page as a frame shows it: without navigation, since its links lead to what a link doesn't open.
+
+    >>> framed("/nodes/a?range=6h"), framed("/"), framed("/?embed=0")
+    ('/nodes/a?range=6h&embed=1', '/?embed=1', '/?embed=0')
+    """
+    page, _, query = address.partition("#")[0].partition("?")
+    if "embed" in parse_qs(query, keep_blank_values=True):
+        return address
+    return f"{page}?{query}&embed=1" if query else f"{page}?embed=1"

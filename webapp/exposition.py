@@ -26,7 +26,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _MOST_SERIES_A_NODE = 100
 
 #: Nodes whose lines are made together: many, so that each step is one for all; few, so that heartbeats don't wait long.
-_AT_ONCE = 250
+_AT_ONCE = 500
 
 #: As JSON writes what is not known.
 _UNKNOWN = "null"
@@ -60,13 +60,12 @@ def written(value: float) -> str:
 
 
 def all_written(values: Sequence[float | None]) -> list[str]:
-    """The numbers as `written` writes each but for exponents, in a tenth of the time; "null" for None.
+    """The numbers as JSON has them, which Prometheus reads as well: in a tenth of the time that one by one takes.
 
     >>> all_written([0.5, 64.0, 3, None])
-    ['0.5', '64', '3', 'null']
+    ['0.5', '64.0', '3', 'null']
     """
-    text = msgspec.json.encode(values).decode()[1:-1] + ","
-    return text.replace(".0,", ",").split(",")[:-1] if values else []
+    return msgspec.json.encode(values)[1:-1].decode().split(",") if values else []
 
 
 def head(name: str, help: str, kind: str) -> str:
@@ -76,7 +75,7 @@ def head(name: str, help: str, kind: str) -> str:
 
 #: What stands before the lines of each family of the table, but for the last line's end.
 _HEADS = {
-    name: head(name, help, "gauge")[:-1]
+    name: head(name, help, "gauge")[:-1].encode()
     for name, help in ((UP.name, UP.help), (HEARTBEAT_AGE.name, HEARTBEAT_AGE.help), *((row.name, row.help) for row in METRICS))
 }
 
@@ -97,7 +96,8 @@ class _Owners:
                 self._nodes = [node for node, items in zip(nodes, found) for _ in items]
                 self.starts = [start for start, items in zip(starts, found) for _ in items]
         self._names = labels
-        self._texts = list(zip(*(map(attrgetter(field), self._items) for _, field in labels)))
+        #: What each is called: a text where there is one label, a tuple where there are more.
+        self._texts = list(map(attrgetter(*(field for _, field in labels)), self._items)) if labels else []
         self._parts: dict[str, Sequence[Any]] = {"": self._items}
         self._ends: dict[Labels, list[str]] = {}
 
@@ -119,7 +119,8 @@ class _Owners:
             return [self._end(fixed, ())] * len(self._items)
         if fixed not in self._ends:
             # Written once for those that are called the same: most nodes have a / and an eth0.
-            ends = {texts: self._end(fixed, texts) for texts in set(self._texts)}
+            several = len(self._names) > 1
+            ends = {texts: self._end(fixed, texts if several else (texts,)) for texts in set(self._texts)}
             self._ends[fixed] = [ends[texts] for texts in self._texts]
         return self._ends[fixed]
 
@@ -129,12 +130,12 @@ class _Owners:
         return f",{labels}}} " if labels else "} "
 
 
-def _family(rows: Sequence[Metric], owners: _Owners) -> str:
+def _family(rows: Sequence[Metric], owners: _Owners) -> bytes:
     """All series of a family: those of the first owner, then those of the next one. Each begins a line."""
     read = [(row, owners.values(row)) for row in rows]
     told = [(row, values) for row, values in read if any(value is not None for value in values)]
     if not told:
-        return ""
+        return b""
     return _lines(
         rows[0].name,
         _in_turn([owners.starts for _ in told]),
@@ -157,7 +158,7 @@ def _in_turn(lists: Sequence[Sequence[str]]) -> Sequence[str]:
     return found
 
 
-def _lines(name: str, starts: Sequence[str], ends: Sequence[str], numbers: Sequence[str]) -> str:
+def _lines(name: str, starts: Sequence[str], ends: Sequence[str], numbers: Sequence[str]) -> bytes:
     """A line for each number that is known."""
     if _UNKNOWN in numbers:
         known = [number != _UNKNOWN for number in numbers]
@@ -165,7 +166,7 @@ def _lines(name: str, starts: Sequence[str], ends: Sequence[str], numbers: Seque
     # Joined all at once: quicker than to write line by line.
     pieces = [f"\n{name}"] * (4 * len(numbers))
     pieces[1::4], pieces[2::4], pieces[3::4] = starts, ends, numbers
-    return "".join(pieces)
+    return "".join(pieces).encode()
 
 
 def within(nodes: Sequence[Node], most_series: int) -> Sequence[Node]:
@@ -180,22 +181,22 @@ def within(nodes: Sequence[Node], most_series: int) -> Sequence[Node]:
     return nodes
 
 
-def text(nodes: Sequence[Node], counters: Iterable[Family] = (), *, openmetrics: bool = False) -> str:
-    """Everything that a scrape gets."""
-    found: dict[str, list[str]] = {name: [] for name in _HEADS}
+def pieces(nodes: Sequence[Node], counters: Iterable[Family] = (), *, openmetrics: bool = False) -> list[bytes]:
+    """Everything that a scrape gets, in pieces: to put together and copy what may be fifty megabytes holds up heartbeats."""
+    found: dict[str, list[bytes]] = {name: [] for name in _HEADS}
     for start in range(0, len(nodes), _AT_ONCE):
         _add(nodes[start : start + _AT_ONCE], found)
-    parts: list[str] = []
+    parts: list[bytes] = []
     for name, lines in found.items():
         if any(lines):
-            parts += (_HEADS[name], *lines, "\n")
-    parts.extend(counter.text(openmetrics) for counter in counters)
+            parts += (_HEADS[name], *lines, b"\n")
+    parts.extend(counter.text(openmetrics).encode() for counter in counters)
     if openmetrics:
-        parts.append("# EOF\n")
-    return "".join(parts)
+        parts.append(b"# EOF\n")
+    return parts
 
 
-def _add(nodes: Sequence[Node], found: Mapping[str, list[str]]) -> None:
+def _add(nodes: Sequence[Node], found: Mapping[str, list[bytes]]) -> None:
     """Add the text of some nodes to that of each family."""
     starts = [f'{{node="{escaped(node.name)}"' for node in nodes]
     up = [int(node.state in ("fresh", "late")) for node in nodes]

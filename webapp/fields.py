@@ -1,7 +1,7 @@
 """Fields that describe themselves, and a tolerant reader for dataclasses made of them.
 
 A field made by `number`, `whole`, `text`, `flag`, `texts`, `part` or `parts` carries its unit, its source
-and its bounds. `values` reads such fields out of parsed JSON: one bad value costs that value and is told.
+and its bounds. `values` reads such fields out of parsed JSON: one bad value costs that value and is reported.
 
 Runs on nodes: standard library only, CPython 3.9 and later.
 """
@@ -91,7 +91,7 @@ def parts(of: type, key: tuple[str, ...], most: int) -> Any:
 
 
 class Rejection(NamedTuple):
-    """One field that was left out: where it stood, and why."""
+    """One field that was left out: where it was, and why."""
 
     path: str
     reason: str
@@ -108,7 +108,7 @@ class Rejections(list[Rejection]):
         else:
             self.more += 1
 
-    def told(self) -> tuple[Rejection, ...]:
+    def reported(self) -> tuple[Rejection, ...]:
         return (*self, Rejection("more", f"{self.more} more fields were left out")) if self.more else tuple(self)
 
 
@@ -140,7 +140,8 @@ _PLANS: dict[type, list[tuple[str, _Reader]]] = {}
 def values(of: type, given: Mapping[str, Any], path: str, rejected: list[Rejection]) -> dict[str, Any]:
     """Arguments for the dataclass `of`: its described fields that `given` holds in a usable form.
 
-    Adds to `rejected` what was not usable; `path` stands before the names there.
+    What is more than its whole, by `of.at_most`, is left out: one of the two is wrong, and the whole hardly ever is.
+    Adds to `rejected` what was not usable; `path` is put before their names.
     """
     plan = _PLANS.get(of) or _PLANS.setdefault(of, _plan(of))
     found = {}
@@ -152,6 +153,9 @@ def values(of: type, given: Mapping[str, Any], path: str, rejected: list[Rejecti
             found[name] = read_value(value, path + name, rejected)
         except _Unusable as error:
             rejected.append(Rejection(path + name, str(error)))
+    for name, most in getattr(of, "at_most", ()):
+        if name in found and most in found and found[name] > found[most]:
+            rejected.append(Rejection(path + name, f"{found.pop(name)} is more than {most}, {found[most]}"))
     return found
 
 
@@ -224,7 +228,7 @@ def _texts_reader(kind: Texts) -> _Reader:
             try:
                 found[read_text(name, path, rejected)] = read_text(item, path, rejected)
             except _Unusable as error:
-                rejected.append(Rejection(f"{path}.{printable(name)[:64]}", str(error)))
+                rejected.append(Rejection(f"{path}.{printable(name[:64])}", str(error)))
         return found
 
     return texts

@@ -138,7 +138,7 @@ def iso_time(unix_seconds: float) -> str:
 
 
 def clock_offset(seconds: float) -> str:
-    """How a node's clock stands to ours.
+    """How far a node's clock is from ours.
 
     >>> clock_offset(300.2), clock_offset(-90), clock_offset(0.2)
     ('5 min ahead', '90 s behind', 'agrees')

@@ -19,25 +19,38 @@ class Kind(NamedTuple):
     wanted: str
     #: Shown in --help for the value.
     metavar: str
-    #: What was given never stands in a message.
+    #: Messages never quote what was given.
     secret: bool = False
     #: Its least and its greatest value, in words; "" if it has none.
     bounds: str = ""
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value or "\0" in value:
         raise ValueError
     return value
 
 
+def path(value: Any) -> Path:
+    """Raises ValueError; also for the home of a user who is not there."""
+    try:
+        return Path(_text(value)).expanduser()
+    except RuntimeError as error:
+        raise ValueError from error
+
+
 def _number(value: Any) -> float:
-    if isinstance(value, bool):
+    if isinstance(value, bool) or (isinstance(value, str) and not _is_plain(value)):
         raise ValueError
     number = float(value)
     if not 0 <= number < 1e12:
         raise ValueError
     return number
+
+
+def _is_plain(number: str) -> bool:
+    """Python reads more as a number than an operator means by one: 1_0, and the digits of every script."""
+    return number.isascii() and "_" not in number
 
 
 def _positive(value: Any) -> float:
@@ -48,7 +61,7 @@ def _positive(value: Any) -> float:
 
 
 def _whole(value: Any) -> int:
-    if isinstance(value, (bool, float)):
+    if isinstance(value, (bool, float)) or (isinstance(value, str) and not _is_plain(value)):
         raise ValueError
     number = int(value)
     if number < 0:
@@ -73,7 +86,7 @@ def _address(value: Any) -> tuple[str, int]:
     host, colon, port = _text(value).rpartition(":")
     if (
         not colon
-        or not port.isdecimal()
+        or not (port.isascii() and port.isdecimal())
         or int(port) > 65535
         or (":" in host and not (host.startswith("[") and host.endswith("]")))
     ):
@@ -87,6 +100,8 @@ def _url(value: Any) -> str:
     url = _text(value).rstrip("/")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError
+    if re.search(r"[\s\x00-\x1f\x7f]", url):  # no request could carry it
         raise ValueError
     parts.port  # noqa: B018 - raises ValueError if it is not a port
     return url
@@ -156,7 +171,7 @@ def _port(value: Any) -> int:
 
 
 TEXT = Kind(_text, "a text", "TEXT")
-PATH = Kind(lambda value: Path(_text(value)).expanduser(), "a path", "PATH")
+PATH = Kind(path, "a path", "PATH")
 SECONDS = Kind(_positive, "seconds, such as 10", "SECONDS")
 MILLISECONDS = Kind(_positive, "milliseconds, such as 1000", "MS")
 DURATION = Kind(_duration, "a duration, such as 90s, 12h or 7d", "DURATION")

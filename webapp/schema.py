@@ -30,11 +30,11 @@ def read(body: bytes, limits: Limits = LIMITS) -> Reading:
     measurement = _faultless(body) if len(body) <= limits.body_bytes else None
     if measurement is None or len(measurement.engines) > limits.engines:
         return heartbeat.read(body, limits)
-    return Reading(measurement, (), body)
+    return Reading(measurement, (), body, len(body))
 
 
 def _faultless(body: bytes) -> Measurement | None:
-    if heartbeat.nesting_may_exceed(body, heartbeat.DEEPEST_NESTING):
+    if heartbeat.nesting(body) > heartbeat.DEEPEST_NESTING:
         return None
     if b"\\u" in body and _REPLACED.search(body):
         return None

@@ -1,6 +1,6 @@
 """How a setting is read: from its flag, else its environment variable, else the TOML file, else its default.
 
-Which settings there are stands in `config`; this module knows none of them. Every refusal is a SettingError
+`config` says which settings there are; this module knows none of them. Every refusal is a SettingError
 that names the place of the value, what came and what was wanted.
 
 Runs on nodes: standard library only, CPython 3.9 and later (a TOML file needs 3.11, or the package tomli).
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from webapp.kinds import ADDRESS, SWITCH, Kind
+from webapp.kinds import ADDRESS, DURATION, PATH, SWITCH, Kind
 
 if TYPE_CHECKING:
     import argparse
@@ -39,7 +39,7 @@ class Setting:
     kind: Kind
     help: str
     commands: tuple[str, ...]
-    #: Stands in the TOML file only.
+    #: In the TOML file only.
     file_only: bool = False
     #: May be given more than once; the value is a tuple.
     many: bool = False
@@ -64,6 +64,8 @@ class Setting:
             return "on" if self.default else "off"
         if self.kind is ADDRESS:
             return f"{self.default[0]}:{self.default[1]}"
+        if self.kind is DURATION:
+            return f"{self.default / 3600:g}h"
         if isinstance(self.default, Path):
             return str(self.default).replace(os.path.expanduser("~"), "~", 1)
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
@@ -92,7 +94,7 @@ def resolve(settings: Sequence[Setting], flags: argparse.Namespace, environment:
     `flags.config`, where the table has such a row, names the TOML file. Raises SettingError.
     """
     file = getattr(flags, "config", None) or environment.get(ENVIRONMENT_PREFIX + "CONFIG")
-    from_file = _read_file(Path(file).expanduser(), settings) if file else {}
+    from_file = _read_file(make(PATH, file, "--config"), settings) if file else {}
     values = {setting.name: _value(setting, flags, environment, from_file, file) for setting in settings}
     return SimpleNamespace(**values)
 
@@ -106,7 +108,7 @@ def _value(
     variable = setting.variable if setting.variable in environment or not environment.get(setting.also) else setting.also
     if not setting.file_only and variable in environment:
         text = environment[variable]
-        return _made(setting, text.split(",") if setting.many else text, variable)
+        return _made(setting, [item.strip() for item in text.split(",")] if setting.many else text, variable)
     if setting.name in from_file:
         return _made(setting, from_file[setting.name], f"{file}: {setting.name}")
     return setting.default
@@ -121,7 +123,7 @@ def _made(setting: Setting, given: Any, place: str) -> Any:
 
 
 def make(kind: Kind, given: Any, place: str) -> Any:
-    """The value that `given` stands for. Raises SettingError, which names `place`."""
+    """The value that `given` means. Raises SettingError, which names `place`."""
     try:
         return kind.make(given)
     except (ValueError, TypeError, KeyError, OverflowError):
@@ -162,6 +164,8 @@ def parse_toml(path: Path) -> dict[str, Any]:
         return dict(toml.loads(path.read_text("utf-8")))
     except OSError as error:
         raise SettingError(f"{path}: cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise SettingError(f"{path}: not TOML that can be read: it is nested too deeply") from error
     except ValueError as error:
         raise SettingError(f"{path}: not TOML: {error}") from error
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from webapp.fields import LARGEST_WHOLE, Rejection, Rejections, number, part, parts, shown, text, values, whole
-from webapp.measurement import Agent, Disk, Engine, Gpu, Host, Load, Measurement, Network, Requests
+from webapp.measurement import Agent, Disk, Engine, Gpu, Host, Load, Measurement, Network, Requests, Wholes
 
 SCHEMA = "resource_snapshot_v1"
 
@@ -68,6 +68,7 @@ class _Memory:
     used_mb: float | None = number("MiB", "devices.memory", 0, 1e12)
     total_mb: float | None = number("MiB", "devices.memory", 0, 1e12)
     free_mb: float | None = number("MiB", "devices.memory: available", 0, 1e12)
+    at_most: ClassVar[Wholes] = (("used_mb", "total_mb"), ("free_mb", "total_mb"))
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class _Disk:
     total_mb: float | None = number("MiB", "devices.disk; ours", 0, 1e12)
     used_mb: float | None = number("MiB", "devices.disk; ours", 0, 1e12)
     available_mb: float | None = number("MiB", "devices.disk; ours", 0, 1e12)
+    at_most: ClassVar[Wholes] = (("used_mb", "total_mb"), ("available_mb", "total_mb"))
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class GpuRow:
     memory_used_mb: float | None = number("MiB", "devices.gpu", 0, 1e12)
     memory_total_mb: float | None = number("MiB", "devices.gpu", 0, 1e12)
     memory_free_mb: float | None = number("MiB", "devices.gpu", 0, 1e12)
+    at_most: ClassVar[Wholes] = (("memory_used_mb", "memory_total_mb"), ("memory_free_mb", "memory_total_mb"))
     temperature_c: float | None = number("degrees Celsius", "devices.gpu", -60, 200)
     power_w: float | None = number("watts", "devices.gpu", 0, 10_000)
     health: str | None = text("devices.gpu", 64)
@@ -173,7 +176,7 @@ class Snapshot:
 
     @property
     def admission_state(self) -> str:
-        """As the agent says; told by its numbers where it says nothing."""
+        """As the agent says; derived from its numbers where it says nothing."""
         stated = (self.capacity_hint.admission_state or "").strip().lower()
         return stated or admission(self.memory_free_ratio, self.devices.cpu.utilization_pct)
 
@@ -190,17 +193,15 @@ def read(message: Mapping[str, Any]) -> tuple[Snapshot, tuple[Rejection, ...]]:
     rejected = Rejections()
     snapshot = Snapshot(**values(Snapshot, message, "", rejected))
     devices = message.get("devices")
-    rows = devices.get("gpu") if isinstance(devices, dict) else None
-    gpus, error = _gpus(rows, rejected)
-    return replace(snapshot, gpus=gpus, gpu_error=snapshot.devices.gpu_error or error), rejected.told()
+    gpus, error = _gpus(devices.get("gpu") if isinstance(devices, dict) else None, rejected)
+    return replace(snapshot, gpus=gpus, gpu_error=snapshot.devices.gpu_error or error), rejected.reported()
 
 
 def _gpus(rows: Any, rejected: list[Rejection]) -> tuple[tuple[GpuRow, ...], str | None]:
-    """GPUs, and why there may be more. Agents exist that tell a failed look as one "unknown GPU": that is no GPU."""
-    if rows is None:
-        return (), None
+    """GPUs, and why there may be more. Agents exist that report a failed look as one "unknown GPU": that is no GPU."""
     if not isinstance(rows, list):
-        rejected.append(Rejection("devices.gpu", f"expected a list, got {shown(rows)}"))
+        if rows is not None:
+            rejected.append(Rejection("devices.gpu", f"expected a list, got {shown(rows)}"))
         return (), None
     found: dict[Any, GpuRow] = {}
     error = None
@@ -212,13 +213,13 @@ def _gpus(rows: Any, rejected: list[Rejection]) -> tuple[tuple[GpuRow, ...], str
         row = GpuRow(**values(GpuRow, item, where + ".", rejected))
         if row.index is None and row.uuid in (None, "", "unknown"):
             error = row.utilization_error or "a GPU without index and uuid was reported"
-            continue
-        found.setdefault(row.uuid or row.index, row)
+        else:
+            found.setdefault(row.uuid or row.index, row)
     return tuple(found.values()), error
 
 
 def to_measurement(snapshot: Snapshot, node: str) -> Measurement:
-    """The snapshot as a heartbeat would have told it; its age is not in it."""
+    """The snapshot as a heartbeat would have reported it; its age is not in it."""
     cpu, memory = snapshot.devices.cpu, snapshot.devices.memory
     if memory.total_mb == 0:  # agents exist that write 0 for what they could not read
         memory = _Memory()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -14,3 +15,28 @@ def replace(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)
+
+
+def create(path: Path, text: str, mode: int) -> None:
+    """Put `text` there as ASCII, unless there is a file already: also one that another process makes meanwhile stays.
+
+    Its directory is made too. Raises OSError; a disk that is full leaves nothing behind.
+    """
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(fresh, path)
+        except FileExistsError:
+            return
+        except OSError:  # a file system without hard links
+            fresh.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            fresh.unlink()

@@ -14,7 +14,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 #: Modules beside `webapp.agent` that it may import. The import contract and docs/architecture.md are tested against this.
-SHARED = ("__init__", "addresses", "fields", "measurement", "heartbeat", "snapshot", "kinds", "settings", "config", "logs")
+SHARED = (
+    "__init__",
+    "addresses",
+    "fields",
+    "json_object",
+    "measurement",
+    "heartbeat",
+    "snapshot",
+    "kinds",
+    "settings",
+    "config",
+    "logs",
+)
 
 #: Pure libraries that are taken along where they are installed.
 LIBRARIES = ("tomli", "pynvml")

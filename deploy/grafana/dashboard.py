@@ -22,7 +22,7 @@ _SOURCE = {"type": "prometheus", "uid": "${source}"}
 _CORES = "max by (node) (llmgw_node_cpus)"
 _CORES_USED = f"max by (node) (llmgw_node_cpu_utilization_percent) / 100 * on (node) {_CORES}"
 
-#: Title, unit, PromQL. Control planes that tell the same node are folded by `max by`.
+#: Title, unit, PromQL. `max by` merges control planes that export the same node.
 _TOTALS = (
     ("Nodes heard", "short", "count(max by (node) (llmgw_node_up) == 1)"),
     ("Nodes silent", "short", "count(max by (node) (llmgw_node_up) == 0) or vector(0)"),

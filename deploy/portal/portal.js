@@ -1,4 +1,4 @@
-// Fills each frame and gives it the height that the page in it tells.
+// Fills each frame and gives it the height that the page in it posts.
 const main = document.querySelector("main");
 const home = new URLSearchParams(location.search).get("enginehouse") ?? main.dataset.enginehouse;
 

@@ -1,4 +1,4 @@
-// /embed/check: tells a portal's owner what stands in the way of a frame, one line a question.
+// /embed/check: shows a portal's owner what blocks a frame, one line a question.
 (() => {
   const list = document.querySelector("[data-checks]");
   const say = (good, text) => {
@@ -23,13 +23,13 @@
   const started = Date.now();
   fetch(url, { headers: { "HX-Request": "true" }, cache: "no-store" }).then((answer) => {
     const ours = answer.ok && answer.headers.has("X-Enginehouse-Fragment");
-    say(ours, ours ? `Blocks refresh from ${url}.` : `A block from ${url} came back as ${answer.status} ${answer.headers.get("Content-Type") ?? ""}: a proxy or a sign-in page stands between.`);
+    say(ours, ours ? `Blocks refresh from ${url}.` : `A block from ${url} came back as ${answer.status} ${answer.headers.get("Content-Type") ?? ""}: a proxy or a sign-in page comes between.`);
     const skew = Math.round((Date.parse(answer.headers.get("Date")) - (started + Date.now()) / 2) / 1000);
     if (Number.isFinite(skew)) say(Math.abs(skew) < 60, Math.abs(skew) < 60 ? "This computer's clock agrees with the control plane's." : `This computer's clock is ${Math.abs(skew)} s ${skew > 0 ? "behind" : "ahead of"} the control plane's; ages are computed by the control plane, and are right all the same.`);
     const policy = answer.headers.get("Content-Security-Policy") ?? "";
     const ancestors = policy.match(/frame-ancestors ([^;]*)/)?.[1];
     say(Boolean(ancestors), ancestors ? `The answer allows frames on: ${ancestors}.` : "The answer came without frame-ancestors: a proxy dropped the Content-Security-Policy.");
     const old = answer.headers.get("X-Frame-Options");
-    say(!old, old ? `A proxy adds X-Frame-Options: ${old}, which blocks frames.` : "No X-Frame-Options stands in the way.");
+    say(!old, old ? `A proxy adds X-Frame-Options: ${old}, which blocks frames.` : "No X-Frame-Options header blocks frames.");
   }).catch((error) => say(false, `A block from ${url} could not be fetched: ${error.message}`));
 })();

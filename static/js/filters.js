@@ -5,7 +5,7 @@
   if (!form) return;
   const block = document.querySelector(form.dataset.filters);
   const order = { sort: form.elements.sort, order: form.elements.order };
-  // Values that need not stand in the address.
+  // Values that need not be in the address.
   const initial = { sort: "name", order: "asc", view: "table", measure: "cpu" };
 
   // Boxes of a list of names become one field, which is empty while all are chosen.

@@ -1,7 +1,7 @@
 // <plotly-figure figure='{"version": "...", "data": [...], "layout": {...}}'>: draws the figure, redraws when the attribute
 // changes and keeps the reader's zoom. Instead of a whole figure the attribute may say what changed since a version:
-// {"from": "...", "change": {...}}, as webapp/charts/changes.py writes it; a version that it does not have it tells as
-// the event figure-unknown. Draws in a child of its own, so that a morph of the element leaves the drawing alone.
+// {"from": "...", "change": {...}}, as webapp/charts/changes.py writes it; for a version that it does not have it
+// sends the event figure-unknown. Draws in a child of its own, so that a morph of the element leaves the drawing alone.
 // Text, grid and the band of a range follow the page's colours. Figures on one page share hover and zoom.
 (() => {
   const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, scrollZoom: false };
@@ -65,7 +65,7 @@
   class PlotlyFigure extends HTMLElement {
     static observedAttributes = ["figure"];
 
-    whole = null; // the figure as it was told, in light colours and UTC
+    whole = null; // the figure as it was sent, in light colours and UTC
 
     connectedCallback() {
       this.canvas ??= this.appendChild(document.createElement("div"));
@@ -84,9 +84,9 @@
 
     attributeChangedCallback(name, before, text) {
       if (text === null) return; // nothing is known now: what was drawn stays
-      const told = JSON.parse(text);
-      if (told.from === undefined) this.whole = told;
-      else if (told.from === this.whole?.version) this.whole = applied(this.whole, told.change);
+      const sent = JSON.parse(text);
+      if (sent.from === undefined) this.whole = sent;
+      else if (sent.from === this.whole?.version) this.whole = applied(this.whole, sent.change);
       else queueMicrotask(() => this.dispatchEvent(new Event("figure-unknown", { bubbles: true })));
       if (this.canvas && this.clientWidth) this.draw();
     }

@@ -62,7 +62,7 @@
     else watch();
   }, 1000);
 
-  // A figure was told of a change to what it does not have: its block is asked for as a whole.
+  // A figure got a change to a version that it does not have: its block is asked for as a whole.
   document.addEventListener("figure-unknown", (event) => {
     const block = event.target.closest("[data-block]");
     if (shown.delete(block)) htmx.trigger(block, "refresh");

@@ -82,11 +82,13 @@ class FakeMachine:
         cgroup: str | None = None,
         status: str | None = None,
     ) -> None:
-        """Times are ticks; the command line's words stand between blanks."""
+        """Times are ticks; the command line's words are separated by blanks."""
         name = comm if isinstance(comm, bytes) else comm.encode()
         flags = 4194560 + 64 * forked
+        pgrp = pid if pgrp is None else pgrp
+        session = pgrp if session is None else session
         rest = (
-            f"{state} {ppid} {pgrp or pid} {session or pgrp or pid} 0 -1 {flags} 10 0 0 0 {cpu} 0 {reaped} 0 20 0 {threads} 0"
+            f"{state} {ppid} {pgrp} {session} 0 -1 {flags} 10 0 0 0 {cpu} 0 {reaped} 0 20 0 {threads} 0"
             f" {start} 2147483648 {rss} 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
         )
         self.write(f"{pid}/stat", b"%d (%b) %b" % (pid, name, rest.encode()))

@@ -15,7 +15,7 @@ import pytest
 from tests.agent.test_sender import OK, serve  # noqa: F401 - a fixture
 from webapp import heartbeat
 from webapp.agent import command
-from webapp.agent.command import main
+from webapp.agent.__main__ import main
 from webapp.config import settings_of
 
 
@@ -45,6 +45,7 @@ SERVER = ("--server", "http://127.0.0.1:9")
         ((*SERVER, "--node", "x" * 254), "expected a name of 1 to 253 characters"),
         ((*SERVER, "--nodes", "4"), "unrecognized arguments: --nodes 4"),
         ((*SERVER, "--config", "/absent.toml"), "/absent.toml: cannot be read"),
+        ((*SERVER, "--proc", "/absent"), "--proc=/absent: expected a directory such as /proc"),
     ],
 )
 def test_a_setting_that_can_not_be_used_is_one_line_and_exit_code_2(refused, arguments, said):
@@ -67,6 +68,7 @@ def test_a_setting_that_can_not_be_used_is_one_line_and_exit_code_2(refused, arg
         ('[[engine]]\nid = "a"\nkind = "gpt"\nport = 1\n', "engine 1: kind=gpt: expected one of vllm, sglang"),
         ('[[engine]]\nid = "a"\nprot = 1\n', "engine 1: prot is not one of id, model"),
         ('[[engine]]\nid = "a"\nport = 1\n[[engine]]\nid = "a"\nport = 2\n', "engine 2: id=a is there before"),
+        ('[[engine]]\nid = "a"\npidfile = "a\\u0000b"\n', "engine 1: pidfile=a\\x00b: expected a path"),
         ("[labels]\nrack = [1]\n", "labels: rack=[1]: expected a text"),
         ('colour = "red"\n', "colour is not a setting of this command"),
     ],
@@ -133,7 +135,7 @@ def test_the_agent_imports_nothing_but_the_standard_library_and_the_wire():
         [sys.executable, "-S", "-c", code], env=environment, capture_output=True, text=True, check=True
     ).stdout.split()
     ours = {name for name in shown if name.startswith("webapp.") and not name.startswith("webapp.agent")}
-    shared = ("config", "fields", "heartbeat", "kinds", "logs", "measurement", "settings")
+    shared = ("config", "fields", "heartbeat", "json_object", "kinds", "logs", "measurement", "settings")
     assert ours == {f"webapp.{name}" for name in shared}
     foreign = {name.partition(".")[0] for name in shown} - set(sys.stdlib_module_names) - {"webapp", "__main__"}
     assert {name for name in foreign if not re.match(r"_?(sitecustomize|distutils|__mp_main__|_virtualenv)", name)} == set()

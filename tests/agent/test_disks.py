@@ -102,13 +102,13 @@ def test_a_mount_that_hangs_delays_only_itself_and_leaves_one_thread_behind(mach
     assert {disk.mount: disk.error for disk in disks.measure()}["/nfs"] is None
 
 
-def test_a_file_system_without_blocks_is_told_as_unknown(machine):
+def test_a_file_system_without_blocks_is_reported_as_unknown(machine):
     mounted(machine, "8:1 / / ext4 /dev/sda1")
     (disk,) = Disks(machine.proc, lambda path: answer(0, 0, 0)).measure()
     assert (disk.total_bytes, disk.error) == (None, "it has no blocks")
 
 
-def test_any_failure_of_a_mount_is_told(machine):
+def test_any_failure_of_a_mount_is_reported(machine):
     mounted(machine, "8:1 / / ext4 /dev/sda1", "8:2 / /b ext4 /dev/sdb")
 
     def ask(path: str) -> Any:

@@ -22,7 +22,7 @@ def page_of(kind: str, text: str | bytes) -> Page:
     return page
 
 
-def told(kind: str, text: str | bytes) -> dict[str, float | None]:
+def reported(kind: str, text: str | bytes) -> dict[str, float | None]:
     names = ENGINE_METRIC_NAMES[kind]
     page = page_of(kind, text)
     return {
@@ -51,7 +51,7 @@ def told(kind: str, text: str | bytes) -> dict[str, float | None]:
 )
 def test_a_captured_page_tells_what_stands_on_it(file, kind, waiting, running, kv_cache, prompt_tokens, generation_tokens):
     page = (FIXTURES / file).read_bytes()
-    assert told(kind, page) == {
+    assert reported(kind, page) == {
         "waiting": waiting,
         "running": running,
         "kv_cache": kv_cache,
@@ -64,8 +64,8 @@ def test_a_captured_page_tells_what_stands_on_it(file, kind, waiting, running, k
 def test_a_broken_line_costs_its_value_only():
     """T98"""
     page = "llamacpp:n_busy_slots_per_decode -nan\nllamacpp:requests_deferred\nllamacpp:requests_processing 2\n"
-    assert told("llama.cpp", page)["running"] == 2
-    assert told("llama.cpp", page)["waiting"] is None
+    assert reported("llama.cpp", page)["running"] == 2
+    assert reported("llama.cpp", page)["waiting"] is None
     assert page_of("llama.cpp", page).unusable == 1
     assert page_of("llama.cpp", page).quoted == ["llamacpp:requests_deferred"]
 
@@ -73,18 +73,18 @@ def test_a_broken_line_costs_its_value_only():
 @pytest.mark.parametrize("value", ["NaN", "-nan", "+Inf", "-1", "1e999", "", "x", "1_0", "1 x", "1e19"])
 def test_a_value_that_says_nothing_is_unknown(value):
     page = f"llamacpp:requests_deferred {value}\nllamacpp:requests_processing 2\n"
-    assert told("llama.cpp", page)["waiting"] is None
-    assert told("llama.cpp", page)["running"] == 2
+    assert reported("llama.cpp", page)["waiting"] is None
+    assert reported("llama.cpp", page)["running"] == 2
     assert page_of("llama.cpp", page).unusable == 1
 
 
 @pytest.mark.parametrize("spelling", ["vllm:{}", "vllm_{}", "ray_vllm:{}", "ray_vllm_{}"])
 def test_a_name_that_was_rewritten_on_its_way_is_known(spelling):
-    assert told("vllm", spelling.format("num_requests_waiting") + " 3")["waiting"] == 3
+    assert reported("vllm", spelling.format("num_requests_waiting") + " 3")["waiting"] == 3
 
 
 def test_two_spellings_of_one_name_are_not_added():
-    assert told("vllm", "vllm_num_requests_waiting 3\nvllm:num_requests_waiting 3")["waiting"] == 3
+    assert reported("vllm", "vllm_num_requests_waiting 3\nvllm:num_requests_waiting 3")["waiting"] == 3
 
 
 def test_ranks_are_added_in_queues_and_the_fullest_cache_counts():
@@ -94,8 +94,8 @@ vllm:num_requests_waiting{engine="1",model_name="m"} 4
 vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.25
 vllm:kv_cache_usage_perc{engine="1",model_name="m"} 0.75
 """
-    assert told("vllm", page)["waiting"] == 7
-    assert told("vllm", page)["kv_cache"] == 0.75
+    assert reported("vllm", page)["waiting"] == 7
+    assert reported("vllm", page)["kv_cache"] == 0.75
 
 
 def test_pipeline_stages_that_count_the_same_requests_are_not_added():
@@ -104,54 +104,54 @@ sglang:num_queue_reqs{tp_rank="0",pp_rank="0"} 3
 sglang:num_queue_reqs{tp_rank="0",pp_rank="1"} 3
 sglang:num_queue_reqs{tp_rank="4",pp_rank="0"} 5
 """
-    assert told("sglang", page)["waiting"] == 8
+    assert reported("sglang", page)["waiting"] == 8
 
 
 def test_one_rank_without_a_value_makes_the_sum_unknown():
     page = 'vllm:num_requests_waiting{engine="0"} 3\nvllm:num_requests_waiting{engine="1"} NaN\n'
-    assert told("vllm", page)["waiting"] is None
+    assert reported("vllm", page)["waiting"] is None
 
 
 def test_requests_that_wait_before_the_engine_are_added():
     page = "lmdeploy:num_requests_waiting 3\nlmdeploy:num_api_requests_waiting 2\n"
-    assert told("lmdeploy", page)["waiting"] == 5
-    assert told("lmdeploy", "lmdeploy:num_requests_waiting 3\n")["waiting"] == 3
+    assert reported("lmdeploy", page)["waiting"] == 5
+    assert reported("lmdeploy", "lmdeploy:num_requests_waiting 3\n")["waiting"] == 3
 
 
 def test_the_name_of_today_counts_before_the_old_one():
     page = "vllm:gpu_cache_usage_perc 0.5\nvllm:kv_cache_usage_perc 0.25\n"
-    assert told("vllm", page)["kv_cache"] == 0.25
+    assert reported("vllm", page)["kv_cache"] == 0.25
 
 
 def test_times_of_creation_are_not_counts():
     page = "vllm:prompt_tokens_total 5\nvllm:prompt_tokens_created 1.796e9\nvllm:num_requests_waiting_created 1.796e9\n"
-    assert told("vllm", page)["prompt_tokens"] == 5
-    assert told("vllm", page)["waiting"] is None
+    assert reported("vllm", page)["prompt_tokens"] == 5
+    assert reported("vllm", page)["waiting"] is None
     assert page_of("vllm", page).unusable == 0
 
 
 def test_a_cache_that_is_more_than_full_is_a_misread():
-    assert told("vllm", "vllm:kv_cache_usage_perc 43.7")["kv_cache"] is None
-    assert told("vllm", "vllm:kv_cache_usage_perc 1.0000001")["kv_cache"] == 1.0
+    assert reported("vllm", "vllm:kv_cache_usage_perc 43.7")["kv_cache"] is None
+    assert reported("vllm", "vllm:kv_cache_usage_perc 1.0000001")["kv_cache"] == 1.0
 
 
 def test_braces_quotes_and_blanks_inside_labels_end_nothing():
     page = '  vllm:num_requests_waiting {model_name="a} 9 \\"{,\\\\" , engine = "0",} 4 1796000000000 \r\n'
-    assert told("vllm", page)["waiting"] == 4
+    assert reported("vllm", page)["waiting"] == 4
 
 
 def test_an_exemplar_behind_the_value_is_passed_over():
-    assert told("vllm", 'vllm:prompt_tokens_total 7 # {trace_id="a"} 1 2')["prompt_tokens"] == 7
+    assert reported("vllm", 'vllm:prompt_tokens_total 7 # {trace_id="a"} 1 2')["prompt_tokens"] == 7
 
 
 def test_a_line_with_broken_labels_spoils_its_value_even_under_a_selector():
     page = 'sglang:num_queue_reqs{priority="} 3\nsglang:num_queue_reqs{priority=""} 4\n'
-    assert told("sglang", page)["waiting"] is None
+    assert reported("sglang", page)["waiting"] is None
 
 
 def test_a_name_with_endless_series_is_unknown_and_does_not_fill_the_memory():
     page = "\n".join(f'vllm:num_requests_waiting{{engine="{number}"}} 1' for number in range(MOST_SERIES + 10))
-    assert told("vllm", page)["waiting"] is None
+    assert reported("vllm", page)["waiting"] is None
     assert len(page_of("vllm", page).values(ENGINE_METRIC_NAMES["vllm"].waiting)) <= MOST_SERIES + 1
 
 
@@ -160,7 +160,7 @@ def test_no_bytes_break_the_reader(tails, kind):
     names = ENGINE_METRIC_NAMES[kind]
     starts = [sums[0][0].name.encode() for sums in names.values.values() if sums]
     lines = [starts[index % len(starts)] + tail for index, tail in enumerate(tails)] + tails
-    for value in told(kind, b"\n".join(lines)).values():
+    for value in reported(kind, b"\n".join(lines)).values():
         assert value is None or (math.isfinite(value) and value >= 0)
 
 

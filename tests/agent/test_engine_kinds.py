@@ -49,7 +49,7 @@ from webapp.agent.engines.kinds import KINDS, titled
         ("vllm serve m --port ٣", "vllm", "m", None),
     ],
 )
-def test_an_engine_is_told_by_its_command_line(command, kind, model, port):
+def test_an_engine_is_recognised_by_its_command_line(command, kind, model, port):
     assert recognise(command.split(" "))[:3] == (kind, model, port)
 
 
@@ -75,7 +75,7 @@ def test_a_program_that_only_mentions_an_engine_is_none(command):
     assert recognise([]) is None
 
 
-def test_workers_are_told_by_their_titles():
+def test_workers_are_recognised_by_their_titles():
     """T05: the kernel keeps 15 bytes of a name"""
     assert titled("VLLM::EngineCor").name == "vllm"
     assert titled("sglang::schedul").name == "sglang"
@@ -95,7 +95,7 @@ def test_each_kind_is_there_once():
 
 
 @pytest.mark.parametrize(
-    ("command", "environment", "told"),
+    ("command", "environment", "expected"),
     [
         ("text-generation-launcher", {"MODEL_ID": "a/b", "PORT": "80"}, ("tgi", "a/b", 80)),
         ("text-generation-launcher --model-id c --port 81", {"MODEL_ID": "a/b", "PORT": "80"}, ("tgi", "c", 81)),
@@ -105,8 +105,8 @@ def test_each_kind_is_there_once():
         ("ollama serve", {"OLLAMA_HOST": "127.0.0.1"}, ("ollama", None, 11434)),
     ],
 )
-def test_containers_set_model_and_port_by_environment(command, environment, told):
-    assert recognise(command.split(" "), lambda names: environment)[:3] == told
+def test_containers_set_model_and_port_by_environment(command, environment, expected):
+    assert recognise(command.split(" "), lambda names: environment)[:3] == expected
 
 
 def test_only_named_variables_are_asked_for():

@@ -121,7 +121,7 @@ def test_a_busy_engine_says_what_runs_and_what_waits(start, metrics):
 
 
 def test_a_number_that_was_cut_off_is_not_shown(start, metrics):
-    """The engine was killed as it wrote 1234; without Content-Length nothing else tells."""
+    """The engine was killed as it wrote 1234; without Content-Length nothing else shows it."""
     fake = start(body=b"vllm:num_requests_running 5\nvllm:num_requests_waiting 12")
     reading = asked_once(metrics, engine_at(fake.port))
     assert reading == EngineReading(metrics_error="metrics: the page ended early")
@@ -292,7 +292,7 @@ def test_an_engine_that_hangs_or_drips_is_given_up(start, fields):
     assert reading.metrics_error == f"metrics: port {fake.port} did not answer within 0.2 s"
 
 
-def test_a_llama_server_whose_http_threads_are_all_busy_is_told_of(start):
+def test_a_llama_server_whose_http_threads_are_all_busy_is_named_as_the_reason(start):
     metrics = EngineMetrics(timeout_s=0.2)
     error = asked_once(metrics, engine_at(start(waits=True).port, "llama.cpp")).metrics_error
     assert error.endswith("did not answer within 0.2 s; its requests may hold all of its HTTP threads, see --threads-http")

@@ -28,6 +28,16 @@ def test_the_first_reading_has_no_rates(machine):
     assert (found.model, found.port, found.state, found.processes) == ("Qwen/Qwen3-8B", 8001, "running", 1)
 
 
+@pytest.mark.parametrize("length", [245, 3000])
+def test_an_engine_with_a_long_model_name_is_not_lost(machine, length):
+    """Its id, which is made of that, was longer than a heartbeat takes, and an engine without an id is dropped."""
+    machine.process(4200, command=f"vllm serve {'m' * length}a --port 8001")
+    machine.process(4300, command=f"vllm serve {'m' * length}b --port 8001")
+    measurement = machine.sampler().measure().measurement
+    read = heartbeat.read(heartbeat.write(measurement)).measurement
+    assert [engine.pid for engine in read.engines] == [4200, 4300]
+
+
 def test_a_group_lives_on_without_its_leader(machine):
     """T38: no /proc/4200; deltas of 300 and 200 ticks in 10 s"""
     machine.process(4201, pgrp=4200, cpu=1000, rss=100)
@@ -111,7 +121,7 @@ def test_an_engine_of_zombies_is_dead(machine):
 
 
 def test_a_process_whose_first_thread_has_ended_still_holds_its_memory(machine):
-    """The kernel tells 0 pages of such a process, and what it holds with each thread that lives."""
+    """The kernel reports 0 pages of such a process, and what it holds with each thread that lives."""
     machine.process(4200, state="Z", threads=3, rss=0, command=VLLM, status="Name:\tvllm\nState:\tZ (zombie)\n")
     machine.write("4200/task/4200/status", "Name:\tvllm\nState:\tZ (zombie)\n")
     sampler = machine.sampler()
@@ -212,7 +222,9 @@ def test_a_pattern_prefers_the_engine_to_the_shell_that_names_it(machine):
     assert engines(machine.sampler({"id": "q", "command": "serve.Qwen"}))["q"].pid == 4200
 
 
-def test_a_declared_engine_that_does_not_run_is_told_as_dead(machine):
+def test_a_declared_engine_that_does_not_run_is_reported_as_dead(machine):
+    machine.process(2, comm="kthreadd", ppid=0, pgrp=0, cpu=500)
+    machine.process(15, comm="ksoftirqd/0", ppid=2, pgrp=0, cpu=500)
     found = engines(machine.sampler({"id": "a", "model": "m", "command": "no such thing"}))["a"]
     assert (found.state, found.processes, found.cpu_cores, found.memory_bytes) == ("dead", 0, None, None)
 
@@ -354,7 +366,7 @@ def test_what_an_engine_says_of_itself_is_added_to_what_is_measured(machine):
     assert [engine.id for engine in asked] == ["vllm-Qwen_Qwen3-8B-8001"]
 
 
-def test_the_busiest_processes_of_a_large_engine_are_told(machine):
+def test_the_busiest_processes_of_a_large_engine_are_reported(machine):
     machine.process(4200, command=VLLM)
     for pid in range(5000, 5100):
         machine.process(pid, ppid=4200, pgrp=4200)

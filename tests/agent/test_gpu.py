@@ -1,4 +1,4 @@
-"""GPUs, told by a fake NVML and by a /sys of AMD's driver."""
+"""GPUs, reported by a fake NVML and by a /sys of AMD's driver."""
 
 from __future__ import annotations
 
@@ -40,47 +40,47 @@ class FakeNvml:
 
     def nvmlInit(self) -> None:
         self.attempts += 1
-        self._told(self.begins)
+        self._reported(self.begins)
 
     def nvmlShutdown(self) -> None:
         pass
 
     def nvmlDeviceGetCount(self) -> object:
-        return self._told(len(self.devices) if self.count is None else self.count)
+        return self._reported(len(self.devices) if self.count is None else self.count)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> object:
-        return self._told(self.devices[index].get("handle", self.devices[index]))
+        return self._reported(self.devices[index].get("handle", self.devices[index]))
 
     def nvmlDeviceGetUUID(self, device) -> object:
-        return self._told(device.get("uuid", "GPU-1"))
+        return self._reported(device.get("uuid", "GPU-1"))
 
     def nvmlDeviceGetName(self, device) -> object:
-        return self._told(device.get("name", "NVIDIA L4"))
+        return self._reported(device.get("name", "NVIDIA L4"))
 
     def nvmlDeviceGetUtilizationRates(self, device) -> object:
-        return SimpleNamespace(gpu=self._told(device.get("utilization", NVMLError(NOT_SUPPORTED))))
+        return SimpleNamespace(gpu=self._reported(device.get("utilization", NVMLError(NOT_SUPPORTED))))
 
     def nvmlDeviceGetMemoryInfo(self, device, version=None) -> object:
-        total, used = self._told(device.get("memory", NVMLError(NOT_SUPPORTED)))
+        total, used = self._reported(device.get("memory", NVMLError(NOT_SUPPORTED)))
         return SimpleNamespace(total=total, used=used)
 
     def nvmlDeviceGetTemperature(self, device, sensor) -> object:
         assert sensor == 0
-        return self._told(device.get("temperature", NVMLError(NOT_SUPPORTED)))
+        return self._reported(device.get("temperature", NVMLError(NOT_SUPPORTED)))
 
     def nvmlDeviceGetPowerUsage(self, device) -> object:
-        return self._told(device.get("milliwatts", NVMLError(NOT_SUPPORTED)))
+        return self._reported(device.get("milliwatts", NVMLError(NOT_SUPPORTED)))
 
     def nvmlDeviceGetMigMode(self, device) -> object:
-        return self._told(device.get("mig", NVMLError(NOT_SUPPORTED)))
+        return self._reported(device.get("mig", NVMLError(NOT_SUPPORTED)))
 
     def nvmlDeviceGetComputeRunningProcesses(self, device) -> object:
-        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self._told(device.get("compute", []))]
+        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self._reported(device.get("compute", []))]
 
     def nvmlDeviceGetGraphicsRunningProcesses(self, device) -> object:
-        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self._told(device.get("graphics", []))]
+        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self._reported(device.get("graphics", []))]
 
-    def _told(self, value):
+    def _reported(self, value):
         if isinstance(value, Exception):
             raise value
         return value
@@ -102,23 +102,23 @@ def captured(name: str) -> dict[str, object]:
     """A fake device that says what nvidia-smi said."""
     with (FIXTURES / f"{name}.csv").open() as file:
         (row,) = csv.DictReader(file, skipinitialspace=True)
-    told = {column.split(" [")[0]: value for column, value in row.items()}
+    reported = {column.split(" [")[0]: value for column, value in row.items()}
 
     def number(column: str) -> float | NVMLError:
-        value = told[column].split()[0]
+        value = reported[column].split()[0]
         return NVMLError(NOT_SUPPORTED) if value in ("[N/A]", "[Not") else float(value)
 
     with (FIXTURES / f"{name}-processes.csv").open() as file:
         processes = list(csv.DictReader(file, skipinitialspace=True))
     utilization = number("utilization.gpu")
     return {
-        "uuid": told["uuid"],
-        "name": told["name"],
+        "uuid": reported["uuid"],
+        "name": reported["name"],
         "utilization": utilization if isinstance(utilization, NVMLError) else int(utilization),
         "memory": (int(number("memory.total")) * MIB, int(number("memory.used")) * MIB),
         "temperature": int(number("temperature.gpu")),
         "milliwatts": round(number("power.draw") * 1000),
-        "mig": {"Enabled": (1, 1), "Disabled": (0, 0)}.get(told["mig.mode.current"], NVMLError(NOT_SUPPORTED)),
+        "mig": {"Enabled": (1, 1), "Disabled": (0, 0)}.get(reported["mig.mode.current"], NVMLError(NOT_SUPPORTED)),
         "compute": [(int(p["pid"]), int(p["used_gpu_memory [MiB]"].split()[0]) * MIB) for p in processes],
     }
 
@@ -133,7 +133,7 @@ def captured(name: str) -> dict[str, object]:
         ),
         (
             "h100-mig",
-            ("NVIDIA H100 80GB HBM3", None, 81559, 11125, 53.0, 433.78, "in MIG mode the driver tells no utilisation"),
+            ("NVIDIA H100 80GB HBM3", None, 81559, 11125, 53.0, 433.78, "in MIG mode the driver reports no utilisation"),
             {21180: 2296, 21181: 1272, 21198: 7484},
         ),
         (
@@ -143,7 +143,7 @@ def captured(name: str) -> dict[str, object]:
         ),
     ],
 )
-def test_a_captured_gpu_is_told_as_nvidia_smi_tells_it(look, name, expected, memory_by_pid):
+def test_a_captured_gpu_is_reported_as_by_nvidia_smi(look, name, expected, memory_by_pid):
     seen = look(FakeNvml(captured(name)), alive=tuple(memory_by_pid))
     (gpu,) = seen.gpus
     assert gpu == Gpu(
@@ -169,7 +169,7 @@ def test_memory_that_is_shared_with_the_host_is_unknown(look, memory):
 
 
 @pytest.mark.parametrize(
-    ("told", "name"),
+    ("reported", "name"),
     [
         (b"\xf8\x01bad", "\ufffd\ufffdbad"),
         (b"NVIDIA L4", "NVIDIA L4"),
@@ -177,9 +177,9 @@ def test_memory_that_is_shared_with_the_host_is_unknown(look, memory):
         (UnicodeDecodeError("utf-8", b"\xf8", 0, 1, "invalid start byte"), "NVIDIA GPU"),
     ],
 )
-def test_a_name_that_is_no_text_costs_the_name_only(look, told, name):
+def test_a_name_that_is_no_text_costs_the_name_only(look, reported, name):
     """T56"""
-    (gpu,) = look(FakeNvml({"name": told, "utilization": 5})).gpus
+    (gpu,) = look(FakeNvml({"name": reported, "utilization": 5})).gpus
     assert (gpu.id, gpu.name, gpu.utilization_percent) == ("GPU-1", name, 5.0)
 
 
@@ -269,7 +269,7 @@ def test_a_driver_that_is_lost_is_begun_again(tmp_path):
     assert [gpu.id for gpu in nvidia.look().gpus] == ["A"]
 
 
-def test_a_driver_without_its_python_package_is_told(tmp_path, monkeypatch):
+def test_a_driver_without_its_python_package_is_reported(tmp_path, monkeypatch):
     (tmp_path / "module" / "nvidia").mkdir(parents=True)
 
     def no_package(name: str) -> None:
@@ -394,8 +394,8 @@ def amd(tmp_path):
         device = tmp_path / "devices" / address
         (device / "hwmon" / "hwmon4").mkdir(parents=True)
         (device / "power").mkdir()
-        told = {"vendor": "0x1002", "device": "0x74a1", "mem_info_vram_total": str(192 * 1024 * MIB), **files}
-        for name, text in told.items():
+        reported = {"vendor": "0x1002", "device": "0x74a1", "mem_info_vram_total": str(192 * 1024 * MIB), **files}
+        for name, text in reported.items():
             (device / name.replace("__", "/")).write_text(text + "\n")
         (tmp_path / "class" / "drm" / card).mkdir(parents=True)
         (tmp_path / "class" / "drm" / card / "device").symlink_to(device)

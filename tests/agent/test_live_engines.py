@@ -105,7 +105,7 @@ def test_whoever_listens_on_a_port_is_found(start, tmp_path):
         assert one(sampler).pid == engine.pid
 
 
-def test_shared_memory_is_told_proportionally(start, tmp_path):
+def test_shared_memory_is_reported_proportionally(start, tmp_path):
     engine = start("import time; x = b'x' * 30_000_000; print(flush=True); time.sleep(60)")
     engine.stdout.readline()
     sampler = Sampler("n", sys=tmp_path, declared=declared([{"id": "a", "pid": engine.pid}]), sensors=Sensors(), discover=False)

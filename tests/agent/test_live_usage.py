@@ -124,7 +124,7 @@ def test_an_engine_of_short_lived_workers_is_within_2_percent_of_the_truth(engin
     seconds = used() - before
     assert seconds > SECONDS * 0.2
     if cgroup is None:
-        counted["cgroup"] = seconds
-        counted["group"] /= 2  # both agents saw processes only
-    assert counted["group"] == pytest.approx(seconds, rel=0.02)
-    assert counted["cgroup"] == pytest.approx(seconds, rel=0.02)
+        assert counted["group"] / 2 == pytest.approx(seconds, rel=0.02)  # both agents saw processes only
+    else:
+        assert counted["group"] == pytest.approx(seconds, rel=0.02)
+        assert counted["cgroup"] == pytest.approx(seconds, rel=0.02)

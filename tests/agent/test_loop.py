@@ -168,22 +168,17 @@ def test_a_late_sample_is_replaced_by_a_new_one(reporter, sender, sample):
     assert [message["agent"]["sequence"] for message in sender.sent] == [1, 4]
 
 
-def test_a_fleet_is_spread_over_the_interval_after_an_outage():
+def test_a_fleet_is_spread_over_the_interval_after_an_outage(sender, heartbeats, sample, fake_clock):
     """T73: 1,000 agents, the control plane away for 5 s; arrivals in 100 ms over the next 60 s"""
     arrivals: Counter[int] = Counter()
     for number in range(1000):
+        reporter = Reporter(sender, heartbeats, fake_clock)
         place = phase(f"node-{number:04}", 10.0)
-        now, skip, failures = 0.0, 0, 0
+        now = 0.0
         while (now := next_beat(now, place, 10.0)) < 80:
-            if skip:
-                skip -= 1
-            elif 10 <= now < 15:
-                failures += 1
-                skip = min(failures, 3) - 1
-            else:
-                failures = 0
-                if now >= 15:
-                    arrivals[int((now - 15) * 10)] += 1
+            sender.reason = "away" if 10 <= now < 15 else ""
+            if reporter.report(sample()) and now >= 15:
+                arrivals[int((now - 15) * 10)] += 1
     counts = [arrivals[slot] for slot in range(600)]
     assert max(counts) / statistics.mean(counts) < 3
     assert statistics.mean(counts) == pytest.approx(10, rel=0.05)

@@ -11,7 +11,8 @@ OWN = 99
 def stat(
     pid: int, ppid: int = 1, pgrp: int | None = None, session: int | None = None, start: int = 1000, comm: bytes = b"x"
 ) -> Stat:
-    return Stat(pid, comm, "S", ppid, pgrp or pid, session or pgrp or pid, 0, 0, 1, start, 1, b"")
+    pgrp = pid if pgrp is None else pgrp
+    return Stat(pid, comm, "S", ppid, pgrp, pgrp if session is None else session, 0, 0, 1, start, 1, b"")
 
 
 def leader(id: str, process: Stat, cgroup: frozenset[int] | None = None) -> Claim:
@@ -117,10 +118,15 @@ def test_processes_in_a_circle_end():
 
 
 def test_group_and_session_0_are_nobodys():
-    """So stand processes whose group is outside of this pid namespace."""
-    api = Stat(10, b"x", "S", 0, 0, 0, 0, 0, 1, 1, 1, b"")
-    other = Stat(11, b"x", "S", 0, 0, 0, 0, 0, 1, 1, 1, b"")
+    """This is how processes appear whose group is outside of this pid namespace."""
+    api, other = stat(10, 0, 0), stat(11, 0, 0)
     assert assign([api, other], leader("a", api)) == {"a": [10]}
+
+
+def test_an_engine_whose_leader_was_never_seen_has_no_kernel_threads():
+    """Their group and session are 0."""
+    nobody = Claim("a", 0, None, 0, 0)
+    assert assign([stat(1, 0, 0), stat(2, 0, 0), stat(15, 2, 0)], nobody, Claim("b", 0, None, 0, 0)) == {"a": [], "b": []}
 
 
 def test_without_engines_nothing_is_looked_at():

@@ -22,12 +22,12 @@ def test_more_available_than_there_is_means_nothing_used():
 
 
 @pytest.mark.parametrize("text", ["", "MemTotal: 0 kB\n", "MemFree: 7 kB\n"])
-def test_no_total_means_no_memory_is_told(text):
+def test_no_total_means_no_memory_is_reported(text):
     """T26"""
     assert meminfo(text) == {}
 
 
-def test_the_hosts_zfs_cache_is_neither_subtracted_nor_told_in_a_container():
+def test_the_hosts_zfs_cache_is_neither_subtracted_nor_reported_in_a_container():
     """T28"""
     table = {"MemTotal": 1536 * 2**20, "MemAvailable": 922 * 2**20}
     found = measure(table, arc_bytes=int(6.3 * GIB))
@@ -65,7 +65,7 @@ def test_a_jetson_has_its_gpus_memory_inside(captured):
     assert found["swap_total_bytes"] == 4019376 * KIB
 
 
-def test_huge_pages_are_told_in_bytes():
+def test_huge_pages_are_reported_in_bytes():
     found = meminfo("MemTotal: 9999999 kB\nHugePages_Total: 10\nHugePages_Free: 4\nHugepagesize: 2048 kB\n")
     assert found["memory_hugepages_bytes"] == 10 * 2 * 2**20
 

@@ -75,14 +75,14 @@ def test_a_counter_that_began_anew_is_unknown_once(machine):
     assert seen == [(None, None), (None, None), (100_000.0, 0.0)]
 
 
-@pytest.mark.parametrize("told_by", ["sys", "proc", "nobody"])
-def test_a_bond_is_counted_once(machine, told_by):
+@pytest.mark.parametrize("known_by", ["sys", "proc", "nobody"])
+def test_a_bond_is_counted_once(machine, known_by):
     """T52"""
-    if told_by == "sys":
+    if known_by == "sys":
         machine.about("bond0", bond=True)
         machine.about("eth0", physical=True, master="bond0")
         machine.about("eth1", physical=True, master="bond0")
-    elif told_by == "proc":
+    elif known_by == "proc":
         (machine.proc / "net" / "bonding").mkdir()
         (machine.proc / "net" / "bonding" / "bond0").write_text("Slave Interface: eth0\nSpeed: x\n\nSlave Interface: eth1\n")
     machine.counters(eth0=(0, 0), eth1=(0, 0), bond0=(0, 0), docker0=(0, 0), veth1=(0, 0), lo=(0, 0))

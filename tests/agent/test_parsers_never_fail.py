@@ -15,7 +15,31 @@ PLAIN = (
     b" / \\040 \\777 ext4 usage_usec size model name 1e9 . -m --port vllm serve cpuacct name=systemd"
 )
 WORDS = st.sampled_from([*PLAIN.split(), b"cpu ", b" ", b"\n", b"\t", b" - ", b"\0", b"\xff", b"\xd9\xa1", b"9" * 5000])
-ANY = st.one_of(st.binary(max_size=300), st.lists(WORDS, max_size=60).map(b"".join), st.lists(WORDS, max_size=60).map(b" ".join))
+#: What the kernel writes, with a piece cut out and something else in its place.
+FILES = st.sampled_from(
+    [
+        b"cpu  10 0 5 80 3 1 1 0 0 0\ncpu0 10 0 5 80 3 1 1 0 0 0\n",
+        b"812.40 640.11 512.09 9/4096 4242\n",
+        b"MemTotal:       2048 kB\nMemAvailable:   1024 kB\n",
+        b"4242 (vllm (a) b) S 1 4242 4242 0 -1 64 0 0 0 0 11 4 3 2 20 0 8 0 900 1000 25 1 1 1\n",
+        b"0::/system.slice/vllm.service\n4:cpu,cpuacct:/docker/" + b"0123456789abcdef" * 4 + b"\n",
+        b"29 1 259:2 / /a\\040b rw shared:1 - ext4 /dev/dm-2 rw\n",
+        b"   0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4711 1\n",
+    ]
+)
+BROKEN = st.builds(
+    lambda file, at, length, put: file[:at] + put + file[at + length :],
+    FILES,
+    st.integers(0, 90),
+    st.integers(0, 12),
+    st.one_of(st.just(b""), st.binary(max_size=4), WORDS),
+)
+ANY = st.one_of(
+    st.binary(max_size=300),
+    st.lists(WORDS, max_size=60).map(b"".join),
+    st.lists(WORDS, max_size=60).map(b" ".join),
+    BROKEN,
+)
 
 
 @given(ANY)

@@ -12,7 +12,7 @@ def proc(tmp_path):
     return tmp_path
 
 
-def told(proc, resource, some, full):
+def reported(proc, resource, some, full):
     text = f"some avg10=9.00 avg60=9.00 avg300=9.00 total={some}\nfull avg10=9.00 avg60=9.00 avg300=9.00 total={full}"
     (proc / "pressure" / resource).write_text(text)
 
@@ -20,11 +20,11 @@ def told(proc, resource, some, full):
 def test_pressure_is_the_share_of_the_interval(proc):
     pressures = Pressures(proc)
     for resource in ("cpu", "memory", "io"):
-        told(proc, resource, 1_000_000, 500_000)
+        reported(proc, resource, 1_000_000, 500_000)
     assert pressures.measure(None) == Pressure()
-    told(proc, "cpu", 10_500_000, 500_000)
-    told(proc, "memory", 1_000_000, 500_000)
-    told(proc, "io", 3_000_000, 1_000_000)
+    reported(proc, "cpu", 10_500_000, 500_000)
+    reported(proc, "memory", 1_000_000, 500_000)
+    reported(proc, "io", 3_000_000, 1_000_000)
     assert pressures.measure(10.0) == Pressure(cpu_some=0.95, memory_some=0.0, memory_full=0.0, io_some=0.2, io_full=0.05)
 
 
@@ -44,17 +44,17 @@ def test_an_old_kernel_that_says_nothing_of_full_for_cpu_is_read(proc):
 @pytest.mark.parametrize(("before", "now", "elapsed_s"), [(500, 100, 10.0), (0, 10, 0.0), (0, 10, -1.0), (0, 90_000_000, 10.0)])
 def test_what_can_not_be_is_unknown(proc, before, now, elapsed_s):
     pressures = Pressures(proc)
-    told(proc, "memory", before, before)
+    reported(proc, "memory", before, before)
     pressures.measure(None)
-    told(proc, "memory", now, now)
+    reported(proc, "memory", now, now)
     assert pressures.measure(elapsed_s) == Pressure()
 
 
 def test_a_share_of_slightly_more_than_all_is_all(proc):
     pressures = Pressures(proc)
-    told(proc, "io", 0, 0)
+    reported(proc, "io", 0, 0)
     pressures.measure(None)
-    told(proc, "io", 10_200_000, 0)
+    reported(proc, "io", 10_200_000, 0)
     assert pressures.measure(10.0).io_some == 1.0
 
 

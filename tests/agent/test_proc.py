@@ -64,7 +64,7 @@ def test_a_file_cut_in_its_middle_tells_what_it_has(captured):
     assert (times.idle, times.cpus) == (587861690, 1)
 
 
-def test_the_load_of_a_host_is_told_as_it_is():
+def test_the_load_of_a_host_is_reported_unchanged():
     """T23"""
     assert parse_loadavg(b"812.40 640.11 512.09 75/9123 4130022\n") == Averages(812.40, 640.11, 512.09)
 

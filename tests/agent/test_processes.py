@@ -13,7 +13,7 @@ from webapp.agent.engines.processes import Processes
 from webapp.agent.engines.stat_files import StatFiles
 
 
-def test_processes_that_vanish_in_the_pass_are_told_from_those_that_may_not_be_read(machine):
+def test_processes_that_vanish_in_the_pass_are_not_taken_for_those_that_may_not_be_read(machine):
     """T01: 11 is gone at open, 12 at read, 13 reads empty, 14 is another user's"""
     for pid in range(10, 15):
         machine.process(pid)

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from webapp.addresses import free_port
-from webapp.agent import report as report_module
+from webapp.agent.__main__ import main
 from webapp.agent.client import Client, Unanswered
 from webapp.agent.monitor import Foreign, Monitor, Place, is_ours, place
 from webapp.agent.registration import Registration
@@ -205,11 +205,11 @@ def test_a_report_that_takes_too_long_leaves_out_the_next(machine):
 
 
 def test_once_tells_by_its_exit_code_whether_it_was_taken(agent, plane, capsys):
-    flags = ["--agent-url", agent.url, "--proxy-cp-url", plane.url, "--once"]
-    assert report_module.main([*flags, "--instance-id", "hp_h:1"], {}) == 1
+    flags = ["report", "--agent-url", agent.url, "--proxy-cp-url", plane.url, "--once"]
+    assert main([*flags, "--instance-id", "hp_h:1"], {}) == 1
     plane.known.add("hp_h:1")
-    assert report_module.main(flags, {"INSTANCE_ID": "hp_h:1"}) == 0
-    assert report_module.main(flags, {}) == 2
+    assert main(flags, {"INSTANCE_ID": "hp_h:1"}) == 0
+    assert main(flags, {}) == 2
     assert "--instance-id" in capsys.readouterr().err
 
 

@@ -10,9 +10,10 @@ import types
 import pytest
 
 from tests.agent.test_network import Machine as NetworkMachine
+from webapp.agent.__main__ import main
 from webapp.agent.http_server import MOST_CONNECTIONS, HttpServer, answer, listen, respond
 from webapp.agent.machine.gpu import GpuReading
-from webapp.agent.resource_agent import Snapshots, main, sample_forever
+from webapp.agent.resource_agent import Snapshots, sample_forever
 from webapp.agent.resource_snapshot import GpuWindows
 from webapp.agent.resources import Resources
 from webapp.agent.sampler import Sampler, Sensors
@@ -269,7 +270,7 @@ def test_ipv6_is_listened_on():
     ],
 )
 def test_what_cannot_start_says_why_in_one_line(capsys, flags, said):
-    assert main(flags, {}) == 2
+    assert main(["resource-agent", *flags], {}) == 2
     error = capsys.readouterr().err
     assert said in error
     assert len(error.strip().splitlines()) == 1
@@ -278,7 +279,7 @@ def test_what_cannot_start_says_why_in_one_line(capsys, flags, said):
 def test_a_port_in_use_is_one_line(capsys):
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        assert main(["--listen", f"127.0.0.1:{port}"], {}) == 2
+        assert main(["resource-agent", "--listen", f"127.0.0.1:{port}"], {}) == 2
     assert capsys.readouterr().err == (
         f"enginehouse resource-agent: --listen=127.0.0.1:{port}: cannot listen there: Address already in use\n"
     )

@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
+from tests.agent.test_sender import OK, serve  # noqa: F401 - a fixture
 from webapp import heartbeat
+from webapp.agent.engines.metrics import EngineMetrics
+from webapp.agent.machine.disks import Disks
+from webapp.agent.machine.gpu import Gpus
 from webapp.agent.sampler import Sampler, Sensors
+from webapp.agent.sender import Sender
 from webapp.measurement import Limits, Network, Pressure
 
 
@@ -65,7 +71,7 @@ def test_an_empty_meminfo_costs_memory_and_nothing_else(machine):
     assert not any(name.startswith("memory") for name in load)
 
 
-def test_a_core_that_leaves_is_told_at_once(machine):
+def test_a_core_that_leaves_is_reported_at_once(machine):
     """T16"""
     machine.cpu(120_000, 808_000, cores=8)
     sampler = machine.sampler()
@@ -138,3 +144,25 @@ def test_this_machine_can_be_measured_without_any_argument():
     assert measurement.load.cpus == len(re.findall("^cpu[0-9]", Path("/proc/stat").read_text(), re.MULTILINE))
     assert measurement.host.kernel == os.uname().release
     assert heartbeat.read(heartbeat.write(measurement)).rejected == ()
+
+
+def test_a_machine_that_has_no_room_for_one_more_thread_is_measured_and_reported(machine, serve, monkeypatch):  # noqa: F811
+    """The agent runs as the user of engines that leak threads, up to that user's limit of processes."""
+    machine.process(4200, command="vllm serve Qwen/Qwen3-8B --port 8001")
+    sensors = Sensors(disks=Disks(machine.proc), gpus=Gpus(machine.sys), engine_metrics=EngineMetrics())
+    sampler = machine.sampler({"id": "a", "pid": 4200}, sensors=sensors)
+    server = serve(OK)
+
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return start(thread)  # the server's
+        raise RuntimeError("can't start new thread")
+
+    sampler.measure()
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    machine.clock.advance(600)
+    measurement = sampler.measure().measurement
+    assert [engine.state for engine in measurement.engines] == ["running"]
+    assert Sender(server.url).send(lambda address: heartbeat.write(measurement)) == 12.5

@@ -127,7 +127,9 @@ def test_308_may_be_relative_and_does_not_go_round_for_ever(serve):
     assert Sender(moved.url).send(body) == 12.5
     assert "more than 3 redirects" in refusal(serve((308, {"Location": "/again"}, b"")))
     assert refusal(serve((308, {}, b""))) == "308 without a Location"
-    assert "which is not an address" in refusal(serve((308, {"Location": "ftp://x/"}, b"")))
+    for nowhere in ("ftp://x/", "http://[::1", "http://a:b@[zz]/"):
+        assert "which is not an address" in refusal(serve((308, {"Location": nowhere}, b"")))
+        assert refusal(serve((302, {"Location": nowhere}, b""))).startswith("302 redirects to ")
 
 
 @pytest.mark.parametrize(

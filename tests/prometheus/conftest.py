@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests import answers
 from tests.history_contract import Recording, record
 from tests.prometheus.promlab import prometheus, victoria_metrics
-from webapp.exposition import text
 from webapp.fleet.registry import Registry
 from webapp.heartbeat import Reading
 
@@ -30,7 +30,7 @@ def scraped(recording: Recording, interval: float = SCRAPE_SECONDS, offset: floa
             now, measurement = waiting.pop(0)
             registry.accept(Reading(measurement, ()))
         now = scrape
-        for line in text(registry.nodes()).splitlines():
+        for line in answers.exposed(registry.nodes()).splitlines():
             if not line.startswith("#"):
                 found.setdefault(line.partition("{")[0], []).append(f"{line} {scrape:.3f}")
         scrape += interval

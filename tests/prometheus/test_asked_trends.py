@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("server", ["prometheus_url", "victoria_url"])
 def test_the_lines_are_those_that_heartbeats_draw(server: str, recording: Recording, request: pytest.FixtureRequest) -> None:
-    """Steps that were told in whole differ by a letter at most: scrapes see fewer moments than heartbeats."""
+    """Steps that were heard in whole differ by a letter at most: scrapes see fewer moments than heartbeats."""
     now = recording.end // STEP_SECONDS * STEP_SECONDS + 1
     heard = Trends()
     for at, measurement in recording.heartbeats:
@@ -28,9 +28,9 @@ def test_the_lines_are_those_that_heartbeats_draw(server: str, recording: Record
     shared = SharedHistory(history, Copies("p", spawn=at_once), clock=lambda: now)
     asked = AskedTrends(shared, Copies("p", spawn=at_once))
     for node in (BUSY, LATE, ENDED):
-        told, own = asked.of(node, now), heard.of(node, now - STEP_SECONDS)
-        assert len(told.cpu) == len(told.memory) == STEPS
-        for ours, theirs in ((own.cpu, told.cpu), (own.memory, told.memory)):
+        reported, own = asked.of(node, now), heard.of(node, now - STEP_SECONDS)
+        assert len(reported.cpu) == len(reported.memory) == STEPS
+        for ours, theirs in ((own.cpu, reported.cpu), (own.memory, reported.memory)):
             known = [(a, b) for a, b in zip(ours, theirs) if "-" not in (a, b)]
             assert len(known) > 10
             assert max(abs(ord(a) - ord(b)) for a, b in known) <= 2

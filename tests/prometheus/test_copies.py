@@ -26,7 +26,7 @@ class Clock:
 
 
 class Source:
-    """Counts how often it is asked, and says what it is told to."""
+    """Counts how often it is asked, and says what it is set to."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -98,7 +98,7 @@ def test_a_source_that_fails_is_left_alone_for_longer_each_time(copies: Copies[s
     assert copies.get(8, stale, source).value == "back"
 
 
-def test_a_refused_query_is_told_and_disturbs_no_other(copies: Copies[str], source: Source, clock: Clock) -> None:
+def test_a_refused_query_is_reported_and_disturbs_no_other(copies: Copies[str], source: Source, clock: Clock) -> None:
     """T110: 422 is the fault of one query."""
     source.says = QueryRefused("refused the query: parse error")
     for _ in range(10):

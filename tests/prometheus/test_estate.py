@@ -122,7 +122,7 @@ def numbers(fleet: PrometheusFleet, name: str) -> Measurement:
     return node.numbers
 
 
-def test_a_node_is_told_by_node_exporter(fleet: PrometheusFleet) -> None:
+def test_a_node_is_reported_by_node_exporter(fleet: PrometheusFleet) -> None:
     assert [node.name for node in fleet.nodes()] == ["gpu-1", "gpu-2", "gpu-3"]
     load = numbers(fleet, "gpu-2").load
     page = (FIXTURES / TARGETS['instance="gpu-2:9100",job="node"']).read_text()
@@ -136,7 +136,7 @@ def test_a_node_is_told_by_node_exporter(fleet: PrometheusFleet) -> None:
     assert load.load1 == float(next(line for line in page.splitlines() if line.startswith("node_load1 ")).split()[1])
 
 
-def test_disks_networks_and_pressure_are_told(fleet: PrometheusFleet) -> None:
+def test_disks_networks_and_pressure_are_reported(fleet: PrometheusFleet) -> None:
     found = numbers(fleet, "gpu-2")
     assert [(disk.mount, disk.total_bytes) for disk in found.disks] == [("/", 270553174016)]
     assert found.disks[0].available_bytes is not None
@@ -145,7 +145,7 @@ def test_disks_networks_and_pressure_are_told(fleet: PrometheusFleet) -> None:
     assert found.pressure.cpu_some is not None
 
 
-def test_gpus_are_told_by_dcgm_without_its_blanks(fleet: PrometheusFleet) -> None:
+def test_gpus_are_reported_by_dcgm_without_its_blanks(fleet: PrometheusFleet) -> None:
     first, second = sorted(numbers(fleet, "gpu-1").gpus, key=lambda gpu: gpu.id or "")
     assert (first.id, first.name, first.utilization_percent, first.temperature_celsius, first.power_watts) == (
         "GPU-0",
@@ -158,7 +158,7 @@ def test_gpus_are_told_by_dcgm_without_its_blanks(fleet: PrometheusFleet) -> Non
     assert (second.memory_used_bytes, second.memory_total_bytes) == (GIB, (1024 + 39000) * 2**20)
 
 
-def test_gpus_are_told_by_nvidia_gpu_exporter(fleet: PrometheusFleet) -> None:
+def test_gpus_are_reported_by_nvidia_gpu_exporter(fleet: PrometheusFleet) -> None:
     (gpu,) = numbers(fleet, "gpu-2").gpus
     assert (gpu.name, gpu.utilization_percent, gpu.power_watts) == ("NVIDIA H100 80GB HBM3", 100.0, 631.95)
     assert (gpu.memory_used_bytes, gpu.memory_total_bytes) == (20780679168, 85520809984)
@@ -167,7 +167,7 @@ def test_gpus_are_told_by_nvidia_gpu_exporter(fleet: PrometheusFleet) -> None:
     assert split.memory_used_bytes == 11665408000
 
 
-def test_engines_are_told_by_their_own_metrics(fleet: PrometheusFleet) -> None:
+def test_engines_are_reported_by_their_own_metrics(fleet: PrometheusFleet) -> None:
     engines = {engine.id: engine for engine in numbers(fleet, "gpu-1").engines}
     vllm = engines["vllm-18000"]
     assert (vllm.model, vllm.kind, vllm.port, vllm.requests.waiting, vllm.requests.running) == ("tiny-a", "vllm", 18000, 20, 2)
@@ -181,7 +181,7 @@ def test_engines_are_told_by_their_own_metrics(fleet: PrometheusFleet) -> None:
 
 
 def test_a_queue_with_priorities_is_counted_once(fleet: PrometheusFleet) -> None:
-    """SGLang tells the total and its parts."""
+    """SGLang exports the total and its parts."""
     page = (FIXTURES / TARGETS['instance="gpu-1:30000",job="sglang"']).read_text()
     lines = [line for line in page.splitlines() if line.startswith("sglang:num_queue_reqs{")]
     total = max(float(line.rpartition(" ")[2]) for line in lines)

@@ -47,7 +47,7 @@ def fleet(url: str, clock: Clock) -> PrometheusFleet:
     return fleet_of(PrometheusServer(access(url)), clock)
 
 
-def told(measurement: Measurement) -> set[tuple[object, ...]]:
+def reported(measurement: Measurement) -> set[tuple[object, ...]]:
     """What the table says of a measurement; times of starts to the minute, since their second is rounded."""
     return {
         (metric.key, labels, round((value - 1e9) / 60) if metric.ago else round(value, 6))
@@ -77,7 +77,7 @@ def test_a_measurement_comes_back_as_it_was_sent(fleet: PrometheusFleet, recordi
         ((_, sent),) = [
             (at, measurement) for at, measurement in recording.heartbeats if measurement.node == name and at == heard_at
         ]
-        assert told(node.numbers) == told(sent)
+        assert reported(node.numbers) == reported(sent)
         assert node.rejected == ()
         assert node.heard_s == pytest.approx(clock.now - node.heard_at)
         assert [engine.id for engine in node.numbers.engines] == ["llama-0", "qwen-1"]

@@ -48,7 +48,7 @@ class TestTwoControlPlanes(HistoryContract):
 
 
 @pytest.mark.parametrize("scope", [{"node": BUSY}, {"node": SILENT}, {"model": "llama-3.1-8b"}], ids=["busy", "silent", "model"])
-def test_a_time_in_which_nobody_listened_is_told_from_a_silence(
+def test_a_time_in_which_nobody_listened_is_not_taken_for_a_silence(
     deaf_url: str, recording: Recording, scope: dict[str, str]
 ) -> None:
     history = PrometheusHistory(PrometheusServer(access(deaf_url)))
@@ -62,7 +62,7 @@ def test_a_silent_node_is_not_a_time_in_which_nobody_listened(prometheus_url: st
     assert history.series(CHARTED, aligned(recording, 15), node=SILENT).unheard == ()
 
 
-def test_the_scrape_interval_is_told_from_the_samples(prometheus_url: str, recording: Recording) -> None:
+def test_the_scrape_interval_is_found_from_the_samples(prometheus_url: str, recording: Recording) -> None:
     history = PrometheusHistory(PrometheusServer(access(prometheus_url)), clock=lambda: recording.end)
     assert history.scrape_interval(recording.end) == SCRAPE_SECONDS
 
@@ -89,28 +89,28 @@ def test_the_promql_can_be_copied_and_led_to(prometheus_url: str, recording: Rec
 
 
 @pytest.fixture
-def told() -> Iterator[Callable[..., Sequence[float | None]]]:
-    """What a chart shows of samples that a server tells."""
+def drawn() -> Iterator[Callable[..., Sequence[float | None]]]:
+    """What a chart shows of samples that a server returns."""
     with contextlib.ExitStack() as stack:
 
-        def told(grid: Range, *samples: list[Any]) -> Sequence[float | None]:
+        def drawn(grid: Range, *samples: list[Any]) -> Sequence[float | None]:
             item = {"metric": {"row": "0", "node": "n"}, "values": list(samples)}
             body = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": [item]}}).encode()
             url = stack.enter_context(http_server(lambda request, form: (200, {"Content-Type": "application/json"}, body)))
             history = PrometheusHistory(PrometheusServer(access(url)), scrape_interval=15)
             return history.series(rows("llmgw_node_cpus"), grid, node="n").series[0].values
 
-        yield told
+        yield drawn
 
 
-def test_points_that_begin_a_step_early_are_put_by_their_time(told: Any) -> None:
+def test_points_that_begin_a_step_early_are_put_by_their_time(drawn: Any) -> None:
     """T109: VictoriaMetrics rounds the start down."""
     grid = Range(1596513660, 1596513900, 60)
-    assert told(grid, [1596513600, "0"], [1596513660, "1"], [1596513780, "3"], [1596513960, "6"]) == [1.0, None, 3.0, None, None]
+    assert drawn(grid, [1596513600, "0"], [1596513660, "1"], [1596513780, "3"], [1596513960, "6"]) == [1.0, None, 3.0, None, None]
 
 
-def test_numbers_that_are_none_are_gaps(told: Any) -> None:
+def test_numbers_that_are_none_are_gaps(drawn: Any) -> None:
     """T103: values are texts; NaN, infinities, and points left out are gaps alike."""
     grid = Range(1767225600, 1767225660, 15)
     samples = [[1767225600, "1.5"], [1767225615, "NaN"], [1767225630.781, "+Inf"], [1767225645, "2"], [1767225660, "-Inf"]]
-    assert told(grid, *samples) == [1.5, None, None, 2.0, None]
+    assert drawn(grid, *samples) == [1.5, None, None, 2.0, None]

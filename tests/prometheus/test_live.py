@@ -80,12 +80,12 @@ def show(lab: Lab, text: str, seen: str) -> None:
 
 def test_a_server_that_names_all_nodes_after_its_target_does_not_make_them_one(lab: Lab) -> None:
     """Prometheus calls our label `exported_node` then, unless the job has honor_labels."""
-    told = "".join(
+    exported = "".join(
         f'llmgw_node_heartbeat_age_seconds{{node="{name}"}} 2\nllmgw_node_cpu_utilization_percent{{node="{name}"}} {busy}\n'
         for name, busy in (("cpu-01", 10), ("cpu-02", 90))
     )
-    lab.relabelled.text = told
-    show(lab, told, "count(llmgw_node_cpu_utilization_percent) == 4")
+    lab.relabelled.text = exported
+    show(lab, exported, "count(llmgw_node_cpu_utilization_percent) == 4")
     words = Heartbeats()
     history = PrometheusHistory(lab.server, words)
     nodes = PrometheusFleet(lab.server, words, history, Copies(lab.server.name)).nodes()
@@ -95,7 +95,7 @@ def test_a_server_that_names_all_nodes_after_its_target_does_not_make_them_one(l
     lab.relabelled.text = ""
 
 
-def test_a_real_node_is_told_by_node_exporter_alone(lab: Lab) -> None:
+def test_a_real_node_is_reported_by_node_exporter_alone(lab: Lab) -> None:
     words = estate({})
     history = PrometheusHistory(lab.server, words)
     wait_for(lambda: bool(lab.server.query("count_over_time(node_load1[1m]) > 3").series))
@@ -126,14 +126,14 @@ def test_a_node_that_falls_silent_ends_though_its_numbers_are_repeated(lab: Lab)
     assert history.series(cpus, Range(now, now, 1.0), node="n").series == ()
 
 
-def test_alerts_that_fire_are_told_by_node_and_engine(lab: Lab) -> None:
+def test_alerts_that_fire_are_reported_by_node_and_engine(lab: Lab) -> None:
     show(
         lab,
         'llmgw_node_up{node="n"} 0\nllmgw_shard_queue_depth{node="m",shard="vllm-0",model="llama"} 9\n',
         'count(ALERTS{alertstate="firing"}) >= 3',
     )
-    told = PrometheusAlerts(lab.server, Heartbeats(), Copies(lab.server.name, spawn=at_once))
-    assert [(alert.name, alert.node, alert.engine, alert.model, alert.severity) for alert in told.firing()] == [
+    alerts = PrometheusAlerts(lab.server, Heartbeats(), Copies(lab.server.name, spawn=at_once))
+    assert [(alert.name, alert.node, alert.engine, alert.model, alert.severity) for alert in alerts.firing()] == [
         ("EngineQueue", "m", "vllm-0", "llama", ""),
         ("ExporterThere", "", "", "", ""),
         ("NodeSilent", "n", "", "", "critical"),
@@ -144,6 +144,6 @@ def test_alerts_that_fire_are_told_by_node_and_engine(lab: Lab) -> None:
 
 def test_without_a_server_there_are_no_alerts_and_the_reason_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     server = PrometheusServer(access("http://127.0.0.1:1"))
-    told = PrometheusAlerts(server, Heartbeats(), Copies(server.name, spawn=at_once))
-    assert told.firing() == ()
+    alerts = PrometheusAlerts(server, Heartbeats(), Copies(server.name, spawn=at_once))
+    assert alerts.firing() == ()
     assert "Prometheus at http://127.0.0.1:1 can't be reached: connection refused" in caplog.text

@@ -1,4 +1,4 @@
-"""What stands between a dashboard and Prometheus: each mishap is named, in time, without a secret."""
+"""What can come between a dashboard and Prometheus: each mishap is named, in time, without a secret."""
 
 from __future__ import annotations
 
@@ -78,6 +78,7 @@ def ask() -> Iterator[Callable[..., Any]]:
             (302, {"Location": "https://sso.example/login?next=x"}, b""),
             "redirects to https://sso.example/login?next=x; is that",
         ),
+        ((302, {"Location": "http://\xff[::"}, b""), "redirects to http://"),
         ((401, {"Content-Type": "text/plain"}, b"no org id"), "rejects the credentials (HTTP 401)"),
         ((403, HTML, b"<html>"), "denies access (HTTP 403)"),
         ((404, {"Content-Type": "text/plain"}, b"404 page not found\n"), "has no Prometheus API at this address (HTTP 404)"),
@@ -88,6 +89,10 @@ def ask() -> Iterator[Callable[..., Any]]:
         ((200, JSON, b'{"status":"success","data":{"result":[{"metric":{}, "value":[1,"x"]}]}}'), "form that is not the API's"),
         ((200, JSON, b'{"status":"success","data":{"result":[{"value":[1,"1"]}]}}'), "form that is not the API's"),
         ((200, JSON, b'{"status":"success","data":{"result":[7]}}'), "form that is not the API's"),
+        (
+            (200, JSON, b'{"status":"success","data":{"result":[{"metric":{},"value":[%s,"1"]}]}}' % (b"9" * 400)),
+            "form that is not",
+        ),
     ],
 )
 def test_an_answer_that_is_not_prometheus_is_named(ask: Any, reply: Reply, said: str) -> None:
@@ -174,9 +179,11 @@ def test_a_slow_server_is_given_up_in_time(ask: Any, behaviour: Callable[[BaseHT
     assert str(error).endswith("did not answer within 0.4 s")
 
 
-def test_half_an_answer_is_no_answer(ask: Any) -> None:
+@pytest.mark.parametrize("length", [b"1000", b"9" * 5000])
+def test_half_an_answer_is_no_answer(ask: Any, length: bytes) -> None:
     def break_off(request: BaseHTTPRequestHandler) -> None:
-        request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n" + EMPTY)
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + length
+        request.wfile.write(head + b"\r\n\r\n" + EMPTY)
         request.wfile.flush()
         request.connection.shutdown(socket.SHUT_RDWR)
 

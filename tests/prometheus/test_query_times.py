@@ -1,4 +1,4 @@
-"""How long Prometheus takes is told on our own /metrics."""
+"""How long Prometheus takes is exported on our own /metrics."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ import sqlite3
 
 import pytest
 
+from tests.programs import eventually
 from tests.storage.stores import measured, times
 from webapp.measurement import Agent, Disk, Engine, Load
 from webapp.storage import database, ledger
@@ -46,7 +47,7 @@ def test_silence_is_known_exactly_after_a_restart_on_the_same_boot_whatever_the_
     assert start().nodes()[0].silent_s == 20
 
 
-def test_silence_is_told_by_the_wall_clock_after_a_reboot_and_by_none_that_was_set_back(start, clock):
+def test_silence_is_measured_by_the_wall_clock_after_a_reboot_and_by_none_that_was_set_back(start, clock):
     """By such a clock a node would have been heard just now, and its old numbers would be shown."""
     store = start()
     store.record(measured(), clock.wall)
@@ -212,7 +213,7 @@ def test_a_machine_that_boots_with_a_wrong_clock_keeps_its_samples(start, clock,
     assert times(store) == known
 
 
-def test_time_without_a_control_plane_is_told(start, clock):
+def test_time_without_a_control_plane_is_reported(start, clock):
     began = clock.wall
     store = start()
     clock.advance(2)
@@ -239,7 +240,7 @@ def test_a_suspended_machine_did_not_listen(store, clock):
 
 
 @pytest.mark.slow
-def test_what_is_older_than_the_history_is_told(start, clock):
+def test_what_is_older_than_the_history_is_reported(start, clock):
     store = start(keep_seconds=6 * 3600)
     for _ in range(7 * 360):
         clock.advance(10)
@@ -260,6 +261,5 @@ def test_without_a_directory_all_is_kept_in_memory(start, clock):
 def test_the_stores_own_thread_commits(tmp_path, clock):
     store = Store(tmp_path / "fleet.db", commit_every=0.01, clock=lambda: clock.wall)
     store.record(measured(), clock.wall)
-    while not times(store):
-        store._stop.wait(0.01)
+    assert eventually(lambda: times(store) or None, "a commit") == [clock.wall]
     store.close()

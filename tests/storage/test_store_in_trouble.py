@@ -118,7 +118,7 @@ def test_a_file_that_somebody_removed_is_made_anew(store, clock):
     assert "was removed" in store.notice
 
 
-def test_what_waits_for_a_disk_that_refuses_is_bounded_and_the_hole_is_told(store, clock, monkeypatch):
+def test_what_waits_for_a_disk_that_refuses_is_bounded_and_the_hole_is_reported(store, clock, monkeypatch):
     monkeypatch.setattr(waiting, "MOST_WAITING", 3)
     store.commit()
     began = clock.wall
@@ -184,7 +184,7 @@ def test_a_node_forgotten_while_the_disk_refuses_does_not_come_back(store, clock
     assert times(store) == []
 
 
-def test_a_file_that_may_not_grow_is_told_and_mends_by_itself(tmp_path):
+def test_a_file_that_may_not_grow_is_reported_and_mends_by_itself(tmp_path):
     output = _child(
         """
         import resource

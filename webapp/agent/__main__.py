@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
+from webapp.settings import SettingError
+
 #: Command -> its module, loaded only when it is asked for.
 COMMANDS = {
     "agent": "webapp.agent.command",
@@ -17,9 +19,13 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Runs the command that `arguments` begin with; without one, the agent."""
+    """Runs the command that `arguments` begin with; without one, the agent. Exit code 2: a setting can't be used."""
     name, rest = (arguments[0], arguments[1:]) if arguments and arguments[0] in COMMANDS else ("agent", arguments)
-    return int(import_module(COMMANDS[name]).main(list(rest), environment))
+    try:
+        return int(import_module(COMMANDS[name]).main(list(rest), environment))
+    except SettingError as error:
+        sys.stderr.write(f"enginehouse {name}: {error}\n")
+        return 2
 
 
 if __name__ == "__main__":

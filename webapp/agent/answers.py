@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import http.client
-import json
-from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from webapp import json_object
 from webapp.agent.lines import one_line
 
 
@@ -17,21 +16,36 @@ class NotDelivered(Exception):
 def without_secrets(url: str) -> str:
     """An address as logs may show it: no user, no password, no control characters.
 
-    >>> without_secrets("http://me:secret@house:8765/a")
-    'http://house:8765/a'
+    >>> without_secrets("http://me:secret@house:8765/a"), without_secrets("http://me:secret@[::1")
+    ('http://house:8765/a', '[::1')
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return one_line(url.rpartition("@")[2])
     return one_line(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl())
+
+
+def aimed(url: str, place: str) -> str:
+    """Where a redirect from `url` to `place` leads; `place` itself where that is no address.
+
+    >>> aimed("http://house/a", "/b"), aimed("http://house/a", "http://[::1")
+    ('http://house/b', 'http://[::1')
+    """
+    try:
+        return urljoin(url, place)
+    except ValueError:
+        return place
 
 
 def understood(url: str, status: int, headers: http.client.HTTPMessage, answer: bytes) -> float | None:
     """The interval in an answer that takes the heartbeat. Raises NotDelivered for any other answer."""
     if 300 <= status < 400:
-        place = without_secrets(urljoin(url, headers.get("Location", "")))
+        place = without_secrets(aimed(url, headers.get("Location", "")))
         raise NotDelivered(
             f"{status} redirects to {place}; a heartbeat does not follow that: give this address, or its base, as --server"
         )
-    message = _json(answer)
+    message = json_object.read(answer)
     if status == 200 and message is not None and message.get("ok") is True:
         interval_s = message.get("interval_s")
         usable = isinstance(interval_s, (int, float)) and not isinstance(interval_s, bool) and 0 < interval_s < 1e6
@@ -57,11 +71,3 @@ _MEANINGS = {
     429: "too many nodes or heartbeats",
     503: "not ready",
 }
-
-
-def _json(answer: bytes) -> dict[str, Any] | None:
-    try:
-        message = json.loads(answer)
-    except (ValueError, RecursionError):
-        return None
-    return message if isinstance(message, dict) else None

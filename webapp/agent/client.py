@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from webapp import __version__
+from webapp import __version__, json_object
 from webapp.agent.answers import without_secrets
 from webapp.agent.connection import TokenUnusable, ended_after, target, token
 from webapp.agent.lines import one_line
@@ -79,7 +79,7 @@ class Client:
             with ended_after(connection, self.timeout_s):
                 connection.request(method, to.path, body, headers)
                 answer = connection.getresponse()
-                return Reply(answer.status, _object(answer.read(LARGEST_ANSWER)))
+                return Reply(answer.status, json_object.read(answer.read(LARGEST_ANSWER)) or {})
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise Unanswered(f"{self.name} {self._reason(error)}") from error
 
@@ -97,14 +97,6 @@ def described(reply: Reply) -> str:
     return one_line(
         f"{reply.status} {error}" if isinstance(error, str) else f"{reply.status}" + ("" if reply.content else ", not JSON")
     )
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        content = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def checked(url: str, flag: str) -> str:

@@ -28,28 +28,24 @@ from webapp.settings import SettingError, shown
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The agent as a command. Exit code 2: a setting can't be used; 1: a heartbeat of --once was not taken."""
+    """The agent as a command. Exit code 1: a heartbeat of --once was not taken. Raises SettingError."""
     from webapp.agent.arguments import read  # here, since who calls `run` has read them already
 
-    try:
-        settings = read("agent", arguments, environment)
-        if not settings.server:
-            raise SettingError("--server: expected the address of a control plane, such as http://127.0.0.1:8765")
-        if settings.install:
-            from webapp.agent.install import install  # once in a node's life
+    settings = read("agent", arguments, environment)
+    if not settings.server:
+        raise SettingError("--server: expected the address of a control plane, such as http://127.0.0.1:8765")
+    if settings.install:
+        from webapp.agent.install import install  # once in a node's life
 
-            flags = [flag for flag in arguments if flag not in ("--install", "--once")]
-            sys.stdout.write(install(flags, running=Path(sys.argv[0])) + "\n")
-            return 0
-        allow_more_files()
-        stop = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            # From a thread: the main thread may hold the event's lock when the signal strikes.
-            signal.signal(number, lambda *_: threading.Thread(target=stop.set).start())
-        return run(settings, settings.server, stop)
-    except SettingError as error:
-        sys.stderr.write(f"enginehouse agent: {error}\n")
-        return 2
+        flags = [flag for flag in arguments if flag not in ("--install", "--once")]
+        sys.stdout.write(install(flags, running=Path(sys.argv[0])) + "\n")
+        return 0
+    allow_more_files()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # From a thread: the main thread may hold the event's lock when the signal strikes.
+        signal.signal(number, lambda *_: threading.Thread(target=stop.set).start())
+    return run(settings, settings.server, stop)
 
 
 def run(settings: Any, servers: Sequence[str], stop: threading.Event) -> int:
@@ -59,6 +55,8 @@ def run(settings: Any, servers: Sequence[str], stop: threading.Event) -> int:
     """
     clock = Clock()
     node = _node(settings)
+    if not settings.proc.is_dir():
+        raise SettingError(f"--proc={settings.proc}: expected a directory such as /proc, and there is none")
     interval_s = settings.interval
     sampler = Sampler(
         node,

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from webapp.agent.patience import started
+
 
 class TokenUnusable(Exception):
     """A file holds no token that a header can carry. The message is one line, for the operator; it shows nothing of the file."""
@@ -20,7 +22,7 @@ class Target(NamedTuple):
     """A control plane's address in parts."""
 
     scheme: str
-    #: Without brackets; a zone stands after "%".
+    #: Without brackets; a zone follows "%".
     host: str
     port: int
     path: str
@@ -58,7 +60,7 @@ def ended_after(connection: http.client.HTTPConnection, seconds: float) -> Itera
     """
     watch = threading.Timer(seconds, _cut, (connection,))
     watch.daemon = True
-    watch.start()
+    started(watch)  # where there is no room for it, the socket's own timeout must do
     try:
         yield
     finally:

@@ -220,7 +220,7 @@ class Monitor:
             if is_ours(self._client(), self._registration.instance_id, with_snapshot=True):
                 return
             if self._monotonic() >= until:
-                log.warning("the resource agent at %s has told nothing for %g s", self._place.base, READY_SECONDS)
+                log.warning("the resource agent at %s has not measured anything for %g s", self._place.base, READY_SECONDS)
                 return
             self._stopped.wait(0.1)
 

@@ -20,6 +20,15 @@ Value = TypeVar("Value")
 _MOST_HANGING = 64
 
 
+def started(thread: threading.Thread) -> bool:
+    """Starts a thread; False where there is no room for one, as in the process limit of a user whose engines leak threads."""
+    try:
+        thread.start()
+    except RuntimeError:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class Answer(Generic[Value]):  # a generic NamedTuple needs Python 3.11
     """The last answer to a question."""
@@ -50,7 +59,8 @@ class Patience(Generic[Question, Value]):
         wait_s = self._wait_s
         while left and len(self._rounds) < _MOST_HANGING:
             round: _Round[Question, Value] = _Round(left, self._answer, self._clock, self._name)
-            round.start()
+            if not started(round):
+                return  # the answers before stand until they are too old
             round.join(wait_s)
             if not round.at:
                 return

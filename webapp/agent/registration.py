@@ -54,7 +54,7 @@ class Registration:
             self._wake.notify()
 
     def wait(self, seconds: float) -> None:
-        """Waits until all is said, at most so long."""
+        """Waits until `stop` is done, for `seconds` at most."""
         self._thread.join(seconds)
 
     def step(self) -> float:
@@ -91,7 +91,7 @@ class Registration:
     def _heartbeat(self) -> None:
         answer = self._control_plane.post_ok("/v1/instance/heartbeat", {"instance_id": self.instance_id})
         if answer.get("ok") is False:
-            # It was restarted, or forgot us, or wants what only a registration tells.
+            # It was restarted, or forgot us, or wants what only a registration says.
             self._is_known = False
 
     def _run(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import select
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -106,7 +105,7 @@ def report_forever(
     refused: Callable[[str], None] = lambda error: None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Reports each `interval_s` until `wait`, which is told for how long, says so; what is late is left out.
+    """Reports each `interval_s` until `wait`, which gets the seconds to wait, returns True; what is late is left out.
 
     `refused` gets the control plane's word when it says no.
     """
@@ -127,13 +126,8 @@ def report_forever(
 
 
 def main(given: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The reporter as a command. Exit code 2: a setting can't be used; 1: the report of --once was not taken."""
-    try:
-        settings = arguments.read("report", given, environment)
-        return run(settings)
-    except SettingError as error:
-        sys.stderr.write(f"enginehouse report: {error}\n")
-        return 2
+    """The reporter as a command. Exit code 1: the report of --once was not taken. Raises SettingError."""
+    return run(arguments.read("report", given, environment))
 
 
 def run(settings: SimpleNamespace) -> int:

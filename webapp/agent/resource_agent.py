@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import socket
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
@@ -98,13 +97,8 @@ def _measure(resources: Resources) -> Sample | None:
 
 
 def main(given: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The resource agent as a command. Exit code 2: a setting can't be used."""
-    try:
-        settings = arguments.read("resource-agent", given, environment)
-        return run(settings)
-    except SettingError as error:
-        sys.stderr.write(f"enginehouse resource-agent: {error}\n")
-        return 2
+    """The resource agent as a command. Raises SettingError."""
+    return run(arguments.read("resource-agent", given, environment))
 
 
 def run(settings: SimpleNamespace) -> int:

@@ -122,8 +122,8 @@ def _interface(one: Network) -> dict[str, Any]:
 
 
 def _gpu_row(gpu: Gpu, usage: Utilization, timestamp_ms: int, window_ms: int) -> dict[str, Any]:
-    told = gpu.memory_total_bytes is not None and gpu.memory_used_bytes is not None
-    free = (gpu.memory_total_bytes or 0) - (gpu.memory_used_bytes or 0) if told else None
+    is_known = gpu.memory_total_bytes is not None and gpu.memory_used_bytes is not None
+    free = (gpu.memory_total_bytes or 0) - (gpu.memory_used_bytes or 0) if is_known else None
     ok = usage.current is not None
     return {
         "index": gpu.index,
@@ -139,7 +139,7 @@ def _gpu_row(gpu: Gpu, usage: Utilization, timestamp_ms: int, window_ms: int) ->
         "utilization_source": "nvml" if (gpu.id or "").startswith(("GPU-", "MIG-")) else "sysfs",
         "utilization_sample_timestamp_ms": timestamp_ms if ok else None,
         "utilization_raw_value": None if gpu.utilization_percent is None else f"{gpu.utilization_percent:g}",
-        "utilization_error": None if ok else gpu.error or "the driver does not tell it",
+        "utilization_error": None if ok else gpu.error or "the driver does not report it",
         "utilization_sample_quality": "ok" if ok else "unavailable",
         "memory_used_mb": _mebibytes(gpu.memory_used_bytes),
         "memory_total_mb": _mebibytes(gpu.memory_total_bytes),

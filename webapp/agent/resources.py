@@ -1,7 +1,7 @@
 """Readings of the machine for the resource agent: cheap ones each second, engines and disks now and then.
 
 A pass over all processes would cost more than everything else together, so that it is made only every
-ENGINES_SECONDS; between two of them the last one stands.
+ENGINES_SECONDS; between two of them the last one is used.
 """
 
 from __future__ import annotations

@@ -24,26 +24,22 @@ from webapp.settings import SettingError
 
 log = logging.getLogger("enginehouse.run")
 
-#: Seconds between two looks at the processes; their ends are told at once by SIGCHLD.
+#: Seconds between two looks at the processes; SIGCHLD reports their ends at once.
 _LOOK_SECONDS = 0.25
 
 _CANNOT_RUN, _NOT_FOUND = 126, 127
 
 
 def main(given: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The command. Exit code: the engine's; 2: a setting can't be used; 126, 127: the engine can't be started."""
+    """The command. Exit code: the engine's; 126, 127: it can't be started. Raises SettingError."""
     given = list(given)
     flags, command = (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, [])
-    try:
-        settings = arguments.read("run", flags, environment)
-        if not command:
-            raise SettingError("expected the engine's command after --, such as: enginehouse run --port 8000 -- vllm serve ...")
-        if settings.port is None:
-            raise SettingError("--port: expected the port on which the engine will listen")
-        return run(settings, command)
-    except SettingError as error:
-        sys.stderr.write(f"enginehouse run: {error}\n")
-        return 2
+    settings = arguments.read("run", flags, environment)
+    if not command:
+        raise SettingError("expected the engine's command after --, such as: enginehouse run --port 8000 -- vllm serve ...")
+    if settings.port is None:
+        raise SettingError("--port: expected the port on which the engine will listen")
+    return run(settings, command)
 
 
 def description(settings: SimpleNamespace) -> dict[str, object]:

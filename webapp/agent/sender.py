@@ -8,10 +8,9 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
 
 from webapp import __version__
-from webapp.agent.answers import NotDelivered, understood, without_secrets
+from webapp.agent.answers import NotDelivered, aimed, understood, without_secrets
 from webapp.agent.connection import Target, TokenUnusable, ended_after, target, token
 from webapp.agent.lines import one_line
 
@@ -134,7 +133,7 @@ def _redirected(url: str, headers: http.client.HTTPMessage) -> str:
     place = headers.get("Location", "")
     if not place:
         raise NotDelivered("308 without a Location")
-    aim = urljoin(url, place)
+    aim = aimed(url, place)
     try:
         target(aim)
     except ValueError as error:

@@ -1,6 +1,6 @@
 """A chart and an answer of a history as something to look at: a plotly figure, tables, a file, an explanation.
 
-Read in this order; each module imports only what stands above it:
+Read in this order; each module imports only those above it:
 
     palette       the colours that there are
     colours       which model has which

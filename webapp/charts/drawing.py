@@ -125,7 +125,7 @@ def happenings(happened: Sequence[Mark], scale: Axis) -> Iterator[dict[str, Any]
         }
 
 
-def band(start: float, end: float, reason: str, told: bool) -> dict[str, Any]:
+def band(start: float, end: float, reason: str, is_labelled: bool) -> dict[str, Any]:
     drawn: dict[str, Any] = {
         "type": "rect",
         "x0": iso_time(start),
@@ -138,7 +138,7 @@ def band(start: float, end: float, reason: str, told: bool) -> dict[str, Any]:
         "layer": "below",
         "name": plain(reason),
     }
-    if told:
+    if is_labelled:
         drawn["label"] = {"text": plain(reason), "font": {"size": 10, "color": GREY}, "textposition": "bottom center"}
     return drawn
 

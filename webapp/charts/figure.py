@@ -20,7 +20,7 @@ from webapp.history import Answer
 from webapp.lens import Chart
 from webapp.unseen import bracketed
 
-#: Pixels around the plot: the same on every chart, so that times stand below each other.
+#: Pixels around the plot: the same on every chart, so that times line up.
 _MARGIN = {"l": 46, "r": 102, "t": 10, "b": 24}
 
 #: Height of the plot in pixels, as far as labels must know it, and of a label.

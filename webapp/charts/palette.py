@@ -1,7 +1,7 @@
 """The colours of models, and of lines without a model: eight hues, and a second mark for the eight places after them.
 
 Each two hues differ by at least 0.09 in Oklab (https://bottosson.github.io/posts/oklab/) for readers who don't see
-red, green or blue, by 0.13 for others, and each has a contrast of 3 to what it stands on (WCAG 1.4.11). The last two
+red, green or blue, by 0.13 for others, and each has a contrast of 3 to its background (WCAG 1.4.11). The last two
 resemble what alarms; they are given out last. `static/css/tokens.css` has them as --model-0 to --model-7.
 """
 
@@ -44,10 +44,10 @@ def colour(index: int) -> str:
 
 
 def is_hollow(index: int) -> bool:
-    """Whether a place has the second mark, which tells it from the place with the same hue."""
+    """Whether a place has the second mark, which distinguishes it from the place with the same hue."""
     return index % PLACES >= len(LIGHT)
 
 
 def on_dark() -> dict[str, str]:
-    """What stands for each light colour on a dark page."""
+    """Light colour -> the one that replaces it on a dark page."""
     return dict(zip(LIGHT, DARK))

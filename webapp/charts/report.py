@@ -15,7 +15,7 @@ HEIGHT = 210
 
 
 def drawing(key: str, figure: Mapping[str, Any]) -> str:
-    """A figure as an HTML element with the script that draws it; plotly.js itself must stand before it in the file."""
+    """A figure as an HTML element with the script that draws it; plotly.js itself must come before it in the file."""
     written: str = to_html(
         dict(figure),
         include_plotlyjs=False,

@@ -1,6 +1,6 @@
 """The fleet now: which nodes and engines there are, what each said last, and for how long it has been silent.
 
-Read in this order; each module imports only what stands above it:
+Read in this order; each module imports only those above it:
 
     listening     whether this process listened
     notes         what admins note on nodes

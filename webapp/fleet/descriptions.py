@@ -70,7 +70,7 @@ class Load:
     gpu_util: float | None = number("percent", "heartbeat", 0, 100)
 
     def onto(self, before: Load) -> Load:
-        """What is not told stays as it was."""
+        """The load after this message: what it leaves out stays as it was."""
         return Load(*(getattr(before if getattr(self, one.name) is None else self, one.name) for one in fields(Load)))
 
 
@@ -176,6 +176,11 @@ def report(body: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], ReportTimes
 def named(body: Mapping[str, Any]) -> str:
     """The instance that a message is about. Raises BadRequest."""
     return _id(body.get("instance_id"))
+
+
+def size(capabilities: Mapping[str, Any] | None) -> int:
+    """Bytes of capabilities, as JSON."""
+    return len(json.dumps(capabilities)) if capabilities else 0
 
 
 def fingerprint(capabilities: Mapping[str, Any]) -> str:

@@ -34,7 +34,7 @@ class Instance:
     description: Description
     fingerprint: str | None
     load: Load
-    #: Seconds since its load was told; None if it never was.
+    #: Seconds since its load was reported; None if it never was.
     load_s: float | None
     report: Report | None
     #: Seconds since its resources were collected; None without a report.

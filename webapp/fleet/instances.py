@@ -29,13 +29,18 @@ FORGET_AFTER_SECONDS = 3600.0
 
 MOST_INSTANCES = 10_000
 
+#: Bytes that the snapshots and capabilities of all instances may take together; those of at most USUAL_BYTES find room
+#: whatever others sent.
+LARGEST_INSTANCES_BYTES = 256 * 1024 * 1024
+USUAL_BYTES = 16 * 1024
+
 
 class UnknownInstance(Exception):
     """Nobody of that name is registered."""
 
 
 class InstancesFull(Exception):
-    """No room for one more instance."""
+    """No room for one more instance, or for so much of one."""
 
 
 class CapabilitiesWanted(Exception):
@@ -55,11 +60,17 @@ class _Record:
     registered_at: float
     source: str
     fingerprint: str | None = None
-    #: The fingerprint that was last refused: capabilities that come next without one are what it stands for.
+    #: The fingerprint that was last refused: it belongs to capabilities that come next without one.
     refused: str | None = None
     load: Load = field(default_factory=Load)
     load_at: float | None = None
     report: Report | None = None
+    #: Of its capabilities, as JSON.
+    capabilities_bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return self.capabilities_bytes + (len(self.report.raw) if self.report else 0)
 
 
 class Instances:
@@ -76,6 +87,7 @@ class Instances:
         clock: Callable[[], float] = boottime,
         wall: Callable[[], float] = time.time,
         most: int = MOST_INSTANCES,
+        most_bytes: int = LARGEST_INSTANCES_BYTES,
         forget_after_s: float = FORGET_AFTER_SECONDS,
     ) -> None:
         self.ttl_s = ttl_s
@@ -84,6 +96,7 @@ class Instances:
         self._clock = clock
         self._wall = wall
         self._most = most
+        self._most_bytes = most_bytes
         self._forget_after = max(forget_after_s, ttl_s)
         self._lock = threading.Lock()
         self._records: dict[str, _Record] = {}
@@ -97,9 +110,11 @@ class Instances:
         program's that registers now: left out, there are none. Raises BadRequest, InstancesFull.
         """
         given = descriptions.registration(body)
+        size = descriptions.size(given.capabilities)
         with self._lock:
             now = self._clock()
             known = self._records.get(given.instance_id)
+            self._check_size(size, known.capabilities_bytes if known else 0)
             if known is None:
                 self._make_room(now)
                 known = self._records[given.instance_id] = _Record(given.onto(Description()), now, self._wall(), source)
@@ -109,7 +124,7 @@ class Instances:
                 known.seen, known.source = now, source
                 if before.host != known.description.host:
                     known.report = None  # another machine's resources
-            known.fingerprint, known.refused = given.fingerprint, None
+            known.fingerprint, known.refused, known.capabilities_bytes = given.fingerprint, None, size
             self.messages["registered"] += 1
             return given.instance_id, known.fingerprint, given.rejected
 
@@ -122,8 +137,16 @@ class Instances:
             raise InstancesFull(f"{self._most} instances are registered and alive; no room for one more")
         del self._records[name]
 
+    def _check_size(self, size: int, before: int) -> None:
+        """`size` is to take the place of `before`. Raises InstancesFull."""
+        if size <= max(USUAL_BYTES, before):
+            return
+        if sum(one.bytes for one in self._records.values()) + size - before > self._most_bytes:
+            self.messages["full"] += 1
+            raise InstancesFull(f"what instances told takes {self._most_bytes} bytes already; no room for {size} more")
+
     def heartbeat(self, body: Mapping[str, Any]) -> tuple[Rejection, ...]:
-        """The fields that could not be used. Raises BadRequest, UnknownInstance, CapabilitiesWanted.
+        """The fields that could not be used. Raises BadRequest, UnknownInstance, CapabilitiesWanted, InstancesFull.
 
         A fingerprint that is not that of the capabilities kept here takes nothing in, not even the sign of life.
         """
@@ -131,6 +154,9 @@ class Instances:
         with self._lock:
             record = self._record(beat.instance_id)
             if beat.capabilities is not None:
+                size = descriptions.size(beat.capabilities)
+                self._check_size(size, record.capabilities_bytes)
+                record.capabilities_bytes = size
                 known_as = beat.fingerprint or record.refused or descriptions.fingerprint(beat.capabilities)
                 record.description = replace(record.description, capabilities=beat.capabilities)
                 record.fingerprint, record.refused = known_as, None
@@ -147,12 +173,13 @@ class Instances:
         return beat.rejected
 
     def report(self, body: Mapping[str, Any]) -> tuple[Rejection, ...]:
-        """Take in a snapshot; the fields of it that could not be used. Raises BadRequest, UnknownInstance."""
+        """Take in a snapshot; the fields of it that could not be used. Raises BadRequest, UnknownInstance, InstancesFull."""
         instance_id, message, times = descriptions.report(body)
         read, rejected = snapshot.read(message)
         raw = descriptions.strict_text(message)
         with self._lock:
             record = self._record(instance_id)
+            self._check_size(len(raw), len(record.report.raw) if record.report else 0)
             record.seen = now = self._clock()
             collected = now - _age_s(read, times, self._wall())
             before = record.report
@@ -228,8 +255,8 @@ def _is_same(read: Snapshot, raw: str, before: Report) -> bool:
 def _age_s(read: Snapshot, times: ReportTimes, wall: float) -> float:
     """How old a snapshot is when it arrives, in seconds.
 
-    By the clock of the machine that made it, where two of its times are told: its own age, else the time from
-    collecting to reporting. Only where neither is told by our clock, which may differ. A clock that is ahead makes
+    By the clock of the machine that made it, where two of its times are given: its own age, else the time from
+    collecting to reporting. Only where neither is, by our clock, which may differ. A clock that is ahead makes
     nothing younger than now.
     """
     if read.age_ms is not None:

@@ -11,6 +11,13 @@ from webapp.fleet.nodes import USUAL_INTERVAL_SECONDS
 from webapp.fleet.transit import Transit
 from webapp.measurement import Measurement
 
+#: Bytes of all nodes' last heartbeats; what is kept of them takes up to seven times as much memory. A kilobyte of gzip
+#: may be a megabyte, and names cost nothing.
+LARGEST_FLEET_BYTES = 512 * 1024 * 1024
+
+#: A heartbeat that is no larger finds room if its node is known, whatever others sent.
+USUAL_BYTES = 16 * 1024
+
 
 class Rival(NamedTuple):
     """Another agent that reported under a node's name and was refused, last at `refused` on the registry's clock."""
@@ -41,6 +48,8 @@ class Record:
     source: str
     rejected: tuple[Rejection, ...]
     clock_offset_s: float | None
+    #: Bytes of the heartbeat that it was made of.
+    size: int = 0
     #: What `Listening` had missed when it was heard.
     missed: float = 0.0
     rival: Rival | None = None
@@ -55,6 +64,38 @@ class Record:
 
     def __post_init__(self) -> None:
         self.interval = self.measurement.agent.interval_s or USUAL_INTERVAL_SECONDS
+
+
+class Records(dict[str, Record]):
+    """Records by name, put in and taken out one by one; `bytes` are those of all their heartbeats."""
+
+    def __init__(self, most_bytes: int = LARGEST_FLEET_BYTES) -> None:
+        super().__init__()
+        self.bytes = 0
+        self._most_bytes = most_bytes
+
+    def lack_room(self, name: str, size: int) -> bool:
+        """Whether a heartbeat of so many bytes, from the node of that name, is too much."""
+        known = self.get(name)
+        before = known.size if known else 0
+        is_usual = known is not None and size <= max(USUAL_BYTES, before)
+        return self.bytes + size - before > self._most_bytes and not is_usual
+
+    def __setitem__(self, name: str, record: Record) -> None:
+        known = self.get(name)
+        self.bytes += record.size - (known.size if known else 0)
+        super().__setitem__(name, record)
+
+    def __delitem__(self, name: str) -> None:
+        self.bytes -= self[name].size
+        super().__delitem__(name)
+
+    def discard(self, name: str) -> bool:
+        """Take a record out; False if there was none."""
+        is_there = name in self
+        if is_there:
+            del self[name]
+        return is_there
 
 
 def generic(path: str) -> str:

@@ -17,7 +17,7 @@ from typing import Literal
 from webapp.fleet.listening import Listening, boottime
 from webapp.fleet.nodes import GONE_AFTER_SECONDS, Conflict, Node, state
 from webapp.fleet.notes import Note, Notes
-from webapp.fleet.record import Record, Rival, generic
+from webapp.fleet.record import LARGEST_FLEET_BYTES, Record, Records, Rival, generic
 from webapp.fleet.transit import Transit
 from webapp.fleet.verdict import Verdict, echo, judge
 from webapp.heartbeat import Reading
@@ -52,6 +52,7 @@ class Registry:
         listening: Listening | None = None,
         notes: Notes | None = None,
         most_nodes: int = 20_000,
+        most_bytes: int = LARGEST_FLEET_BYTES,
         forget_after_seconds: float = 168 * 3600.0,
     ) -> None:
         """`record` keeps the measurement of a heartbeat, whose message it gets where that is without fault.
@@ -69,7 +70,7 @@ class Registry:
         self._most_nodes = most_nodes
         self._forget_after = forget_after_seconds
         self._lock = threading.Lock()
-        self._records: dict[str, Record] = {}
+        self._records = Records(most_bytes)
         self._forgotten: dict[str, float] = {}
         self._none_gone_before = float("-inf")
         #: Heartbeats by outcome, and fields left out by path.
@@ -94,6 +95,7 @@ class Registry:
             verdict = judge(measurement, arrived, known, self._forgotten.get(name), self._silence)
             if verdict != "accepted":
                 return self._turn_away(verdict, measurement, known, source, arrived)
+            self._check_size(name, reading.size)
             if known is None:
                 self._make_room(arrived)
             record = self._records[name] = self._updated(known, reading, source, arrived)
@@ -106,7 +108,7 @@ class Registry:
     def _turn_away(
         self, verdict: Verdict, measurement: Measurement, known: Record | None, source: str, arrived: float
     ) -> Literal["replayed"]:
-        """Count a heartbeat that is not taken in, and note on its node what it tells. Raises like `accept`."""
+        """Count a heartbeat that is not taken in, and note on its node what it reveals. Raises like `accept`."""
         name = measurement.node
         if verdict == "forgotten" or known is None:
             self.heartbeats["forgotten"] += 1
@@ -151,6 +153,11 @@ class Registry:
         del self._records[oldest.name]
         self._drop(oldest.name)
 
+    def _check_size(self, name: str, size: int) -> None:
+        if self._records.lack_room(name, size):
+            self.heartbeats["full"] += 1
+            raise FleetFull(f"the heartbeats of all nodes take {self._records.bytes} bytes; no room for one of {size}")
+
     def _updated(self, known: Record | None, reading: Reading, source: str, arrived: float) -> Record:
         measurement = reading.measurement
         transit = known.transit if known is not None and known.measurement.agent.id == measurement.agent.id else Transit()
@@ -167,6 +174,7 @@ class Registry:
             first_heard_at=known.first_heard_at if known else heard_at,
             source=source,
             rejected=reading.rejected,
+            size=reading.size,
             clock_offset_s=None if sent_at is None else sent_at - heard_at,
             missed=self._missed_at(arrived - delay, arrived),
             transit=transit,
@@ -181,25 +189,32 @@ class Registry:
         return record
 
     def restore(
-        self, measurement: Measurement, *, silent_s: float, heard_at: float, first_heard_at: float, unheard_s: float = 0.0
+        self,
+        measurement: Measurement,
+        *,
+        silent_s: float,
+        heard_at: float,
+        first_heard_at: float,
+        unheard_s: float = 0.0,
+        size: int = 0,
     ) -> None:
         """Put back a node that was known before a restart: last heard `silent_s` seconds ago; for `unheard_s` nobody listened."""
         now = self._clock()
         with self._lock:
-            self._records.setdefault(
-                measurement.node,
-                Record(
-                    name=measurement.node,
-                    measurement=measurement,
-                    heard=now - silent_s,
-                    measured=now - silent_s - (measurement.load.age_s or 0.0),
-                    heard_at=heard_at,
-                    first_heard_at=first_heard_at,
-                    source="",
-                    rejected=(),
-                    clock_offset_s=None,
-                    missed=self._missed(now) - unheard_s,
-                ),
+            if measurement.node in self._records:
+                return
+            self._records[measurement.node] = Record(
+                name=measurement.node,
+                measurement=measurement,
+                heard=now - silent_s,
+                measured=now - silent_s - (measurement.load.age_s or 0.0),
+                heard_at=heard_at,
+                first_heard_at=first_heard_at,
+                source="",
+                rejected=(),
+                clock_offset_s=None,
+                size=size,
+                missed=self._missed(now) - unheard_s,
             )
 
     def forget(self, name: str) -> bool:
@@ -208,7 +223,7 @@ class Registry:
         with self._lock:
             self._forgotten = {other: at for other, at in self._forgotten.items() if now - at <= FRESH_FOR_SECONDS}
             self._forgotten[name] = now
-            known = self._records.pop(name, None) is not None
+            known = self._records.discard(name)
         self._notes.set(name, None)
         self._drop(name)
         return known

@@ -23,7 +23,7 @@ LOOKBACK_SECONDS = 30.0
 
 
 class HistoryUnavailable(Exception):
-    """No answer. The message is one sentence, fit to stand on the page."""
+    """No answer. The message is one sentence, fit to show on the page."""
 
 
 @dataclass(frozen=True)

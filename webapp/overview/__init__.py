@@ -1,6 +1,6 @@
 """What readers ask of the whole fleet: totals, what is wrong, which nodes, which models, where there is room.
 
-Read in this order; each module imports only what stands above it:
+Read in this order; each module imports only those above it:
 
     summary       totals that name what they leave out
     gauges        shares of something limited, and when they call for attention

@@ -119,7 +119,7 @@ def disk(disk: Disk) -> Gauge | None:
 
 
 def fullest_disk(measurement: Measurement) -> tuple[Disk, Gauge] | None:
-    """The disk that is used most, of those that tell."""
+    """The fullest disk, of those that report their use."""
     found = [(one, gauge) for one in measurement.disks if (gauge := disk(one)) is not None]
     return max(found, key=lambda known: known[1].percent, default=None)
 

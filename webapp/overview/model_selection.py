@@ -1,4 +1,4 @@
-"""Which models a reader wants to see, and in which order: all of it stands in the page's address."""
+"""Which models a reader wants to see, and in which order: all of it is in the page's address."""
 
 from __future__ import annotations
 

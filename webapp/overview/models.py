@@ -40,8 +40,13 @@ class Model:
 
     def total(self, value: Callable[[Engine], float | None]) -> Total:
         """The sum over the engines whose numbers are young enough and hold it."""
-        values = [value(engine) if node.numbers else None for node, engine in self.placed]
+        values = [None if engine is None else value(engine) for engine in self._young]
         return total((node for node, _ in self.placed), values, "engine", "on {} nodes")
+
+    @cached_property
+    def _young(self) -> list[Engine | None]:
+        """The engines, None in place of those whose numbers are too old."""
+        return [one.numbers for one in self.placed]
 
     @cached_property
     def engines(self) -> Total:
@@ -79,7 +84,7 @@ class Model:
     @cached_property
     def kv_cache(self) -> Placed | None:
         """The engine whose KV cache is the fullest; shares of caches have no sum."""
-        known = [one for one in self.placed if one.numbers and one.engine.kv_cache_usage_ratio is not None]
+        known = [one for one, young in zip(self.placed, self._young) if young and young.kv_cache_usage_ratio is not None]
         return max(known, key=lambda one: one.engine.kv_cache_usage_ratio or 0.0, default=None)
 
 

@@ -20,7 +20,7 @@ from webapp.snapshot import ACCEPTING, DEGRADED, REJECTING, UNKNOWN, admission, 
 
 GIB = 2**30
 
-#: Idle cores are told as the mean of so many minutes.
+#: Minutes over which idle cores are averaged.
 MINUTES = 5
 
 #: Among nodes with room, those that take work come first.

@@ -1,4 +1,4 @@
-"""Which nodes a reader wants to see, and in which order: all of it stands in the page's address."""
+"""Which nodes a reader wants to see, and in which order: all of it is in the page's address."""
 
 from __future__ import annotations
 
@@ -45,12 +45,14 @@ COLUMNS: Columns[Node] = Columns(
 #: What the map can colour its cells by: key -> title. Each is a column whose value is a share or a count.
 MEASURES = {"cpu": "CPU", "memory": "RAM", "load": "Load per core", "disk": "Fullest disk", "queue": "Requests waiting"}
 
+_SHARE = (0, 20, 40, 60, *gauges.NEARLY_FULL)
+
 #: Where each measure's shades begin; the last two are the ones that call for attention.
 _SHADES: dict[str, tuple[float, ...]] = {
-    "cpu": (0, 20, 40, 60, 85, 95),
-    "memory": (0, 20, 40, 60, 85, 95),
-    "load": (0, 0.25, 0.5, 1, 1.5, 3),
-    "disk": (0, 20, 40, 60, 85, 95),
+    "cpu": _SHARE,
+    "memory": _SHARE,
+    "load": (0, 0.25, 0.5, 1, *(percent / 100 for percent in gauges.QUEUEING)),
+    "disk": _SHARE,
     "queue": (0, 1, 4, 10, *gauges.WAITING),
 }
 
@@ -124,7 +126,7 @@ class Selection:
 
     @property
     def query(self) -> str:
-        """The arguments as they stand in an address; starts with "?" unless it is empty."""
+        """The arguments as a part of an address; starts with "?" unless it is empty."""
         return "?" + urlencode(self.arguments, doseq=True) if self.arguments else ""
 
     @property

@@ -1,4 +1,4 @@
-"""Tables that a reader sorts by their columns: the order stands in the page's address as `sort` and `order`."""
+"""Tables that a reader sorts by their columns: the order is in the page's address as `sort` and `order`."""
 
 from __future__ import annotations
 

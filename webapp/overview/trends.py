@@ -104,7 +104,7 @@ class Trends:
             return Trend(*(track.letters(last) for track in tracks)) if tracks else NOTHING
 
     def problem(self, now: float) -> str:
-        """Why lines are missing, in a sentence: they come with the heartbeats, so nothing stands in their way."""
+        """Why lines are missing, in a sentence; always "", since they come with the heartbeats."""
         return ""
 
     def forget(self, node: str) -> None:

@@ -1,10 +1,10 @@
 """Everything that is asked of a Prometheus-compatible server: charts, the whole fleet, alerts.
 
-Read in this order; each module imports only what stands above it:
+Read in this order; each module imports only those above it:
 
     promql        PromQL as text
     bounded_http  HTTP connections that end in time
-    answers       what a server said, or what stood in its place
+    answers       what a server said, or what came in its place
     session       the way to a server
     queries       queries and their answers
     vocabulary    which PromQL gives each metric: our own words

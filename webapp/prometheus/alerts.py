@@ -41,7 +41,7 @@ class Firing(NamedTuple):
 
 
 class PrometheusAlerts:
-    """The alerts that fire now; never raises: why none are known stands in the log."""
+    """The alerts that fire now; never raises: why none are known is logged."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class PrometheusAlerts:
     def _ask(self) -> Renewal[Firing]:
         at = self._clock()
         result = self._server.query(self._promql)
-        # Replicas of the server tell the same alert once each.
+        # Each replica of the server reports the same alert.
         found = {self._alert(series.labels): None for series in result.series}
         alerts = sorted(found, key=lambda alert: (alert.name, alert.node, alert.engine))
         return Renewal(Firing(at, tuple(alerts)), good=not result.warnings)

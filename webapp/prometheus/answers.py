@@ -5,12 +5,12 @@ https://prometheus.io/docs/prometheus/latest/querying/api/#format-overview
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 import requests
 
+from webapp import json_object
 from webapp.fields import printable
 from webapp.history import HistoryUnavailable
 
@@ -35,7 +35,7 @@ def envelope(response: requests.Response, body: bytes, name: str) -> dict[str, A
     if 300 <= status < 400:
         place = printable(response.headers.get("Location", "elsewhere"))[:100]
         raise HistoryUnavailable(f"{name} redirects to {place}; is that a login page?")
-    found = _object(body) if "json" in response.headers.get("Content-Type", "").lower() else None
+    found = json_object.read(body) if "json" in response.headers.get("Content-Type", "").lower() else None
     if found is None or found.get("status") not in ("success", "error"):
         raise HistoryUnavailable(f"{name} {_foreign(response)}")
     if found["status"] == "error":
@@ -66,14 +66,6 @@ def _warnings(envelope: dict[str, Any]) -> tuple[str, ...]:
     if envelope.get("isPartial") is True:
         found.append("parts of the server's storage did not answer")
     return tuple(found)
-
-
-def _object(body: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _foreign(response: requests.Response) -> str:

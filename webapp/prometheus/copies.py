@@ -1,7 +1,7 @@
 """The last good answers of a source that may be slow or fail, shared by all viewers.
 
 However many ask for the same thing, the source is asked once; a bounded number of threads ask it at all, and
-whoever waits does so for a bounded time. A source that fails is left alone for a while, and the reason is told.
+whoever waits does so for a bounded time. A source that fails is left alone for a while, and the reason is given.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Copies(Generic[T]):
     def get(self, key: Hashable, is_fresh: Callable[[T], bool], renew: Callable[[T | None], Renewal[T]]) -> Copy[T]:
         """The copy for `key`; renewed from the last good one if it is not fresh.
 
-        Raises QueryRefused, NotYet, or the HistoryUnavailable that stands in the way where there is no copy.
+        Raises QueryRefused, NotYet, or, where there is no copy, HistoryUnavailable with the reason.
         """
         with self._lock:
             entry = self._entry(key)

@@ -38,7 +38,7 @@ _KINDS = (
         rank="engine",
     ),
     _Kind(
-        "sglang",  # with priorities on it tells the total and its parts: the total has no priority
+        "sglang",  # with priorities on it exports the total and its parts: the total has no priority
         'sglang:num_queue_reqs{priority="", }',
         'sglang:num_running_reqs{priority="", }',
         "sglang:token_usage",

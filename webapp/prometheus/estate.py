@@ -1,7 +1,7 @@
 """The words of an existing estate: node_exporter, GPU exporters, process-exporter or cAdvisor, and the engines themselves.
 
 No agent is needed: each row of the table is said in the names that these programs export. Their nodes and
-engines are told by `instance`; the rule that makes `host:9100` and `host:8000` one node, and every row, can be
+engines are identified by `instance`; the rule that makes `host:9100` and `host:8000` one node, and every row, can be
 changed by the operator (see docs/prometheus.md).
 """
 
@@ -36,7 +36,7 @@ class Estate:
 
     words: tuple[Word, ...] = WORDS + ENGINE_WORDS
     extra: str = ""
-    #: The label that tells the node, and the pattern of its values, with {node} where the name stands.
+    #: The label that names the node, and the pattern of its values, with {node} in place of the name.
     node_label: str = "instance"
     node_rule: str = NODE_RULE
     #: The label of a target that names the model of an engine whose own metrics don't.
@@ -158,7 +158,7 @@ def estate(given: Mapping[str, Any], *, extra: str = "") -> Estate:
     except re.error as error:
         raise EstateRefused(f"estate.node_rule={rule}: not a regular expression: {error}") from error
     if rule.count("{node}") != 1:
-        raise EstateRefused(f"estate.node_rule={rule}: expected {{node}} once, where the node's name stands")
+        raise EstateRefused(f"estate.node_rule={rule}: expected {{node}} once, in place of the node's name")
     groups = {}
     for name, engine in _table(given.get("groups", {}), "estate.groups").items():
         row = _table(engine, f"estate.groups.{name}")

@@ -17,7 +17,7 @@ from webapp.prometheus.promql import MARK
 from webapp.prometheus.queries import PrometheusServer, RawSeries
 from webapp.prometheus.vocabulary import Heartbeats, Scope, Vocabulary, Window, marked_terms
 
-#: The scrape interval that is assumed while none can be told.
+#: The scrape interval that is assumed while it isn't known.
 USUAL_SCRAPE_SECONDS = 15.0
 
 #: The scrape interval is asked for again after this time.
@@ -39,7 +39,7 @@ class PrometheusHistory:
         self._server = server
         self._vocabulary = vocabulary or Heartbeats()
         self._given_interval = scrape_interval
-        self._told_interval = (USUAL_SCRAPE_SECONDS, float("-inf"))
+        self._found_interval = (USUAL_SCRAPE_SECONDS, float("-inf"))
         self._clock = clock
 
     @property
@@ -97,24 +97,24 @@ class PrometheusHistory:
     def scrape_interval(self, at: float) -> float:
         """Seconds between scrapes, as far as it is known at that Unix time. Raises HistoryUnavailable."""
         self._lookback(Scope(), at)
-        return self._given_interval or self._told_interval[0]
+        return self._given_interval or self._found_interval[0]
 
     def _known_lookback(self) -> float:
         # A sample must outlast the wait for the next one, and one scrape that came late.
-        return max(LOOKBACK_SECONDS, 2 * (self._given_interval or self._told_interval[0]))
+        return max(LOOKBACK_SECONDS, 2 * (self._given_interval or self._found_interval[0]))
 
     def _lookback(self, scope: Scope, end: float) -> float:
-        _, told_at = self._told_interval
-        if self._given_interval is None and not 0 <= self._clock() - told_at < _PROBE_EVERY_SECONDS:
+        _, found_at = self._found_interval
+        if self._given_interval is None and not 0 <= self._clock() - found_at < _PROBE_EVERY_SECONDS:
             interval = self._ask_interval(scope, end)
             if interval is not None:
-                self._told_interval = (interval, self._clock())
+                self._found_interval = (interval, self._clock())
         return self._known_lookback()
 
     def _ask_interval(self, scope: Scope, end: float) -> float | None:
         """Seconds between the samples of the last five minutes; None if there are too few."""
         at = min(end, self._clock())
-        if scope == Scope():  # one node of the fleet tells enough
+        if scope == Scope():  # one node of the fleet is enough
             for raw in self._server.query(f"topk(1, {self._vocabulary.probe(scope)})", at).series:
                 scope = Scope(node=self._vocabulary.node(raw.labels))
         probed = self._server.query(f"{self._vocabulary.probe(scope)}[300s]", at)

@@ -52,7 +52,7 @@ class PrometheusServer:
             url=access.url, session=session, timeout=access.timeout, method="POST", retry=Retry(0, read=False)
         )
         session.bound()
-        #: Told of each query: its kind ("instant", "range"), and the seconds that it took, answered or not.
+        #: Called after each query with its kind ("instant", "range"), and the seconds that it took, answered or not.
         self.observe: Callable[[str, float], None] = lambda kind, seconds: None
         # Lets a server stop working on what nobody waits for any more.
         self._bound = {"timeout": f"{access.timeout:g}s"}
@@ -99,7 +99,7 @@ class PrometheusServer:
     def _result(self, answered: Any) -> Result:
         try:
             return Result(tuple(_series(item) for item in answered), answered.warnings)
-        except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
+        except (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError) as error:
             raise HistoryUnavailable(f"{self.name} answered in a form that is not the API's") from error
 
 

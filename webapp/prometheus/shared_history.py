@@ -20,7 +20,7 @@ _UNSETTLED_SECONDS = 90.0
 #: A kept answer is asked for as a whole after this time, in case history was filled in.
 _WHOLE_EVERY_SECONDS = 900.0
 
-#: A range that ended this long ago tells a past moment: it does not move on.
+#: A range that ended this long ago shows a past moment: it does not move on.
 _PAST_SECONDS = 120.0
 
 

@@ -107,7 +107,7 @@ class Heartbeats:
         if not window.latest:  # else what the server holds to be there is there: it knows of scrapes without the series
             function, time = window.over(metric.over_time)
             samples = f"{function}({samples}[{time}])"
-        # Replicas of Prometheus and of the control plane tell the same series once each.
+        # Each replica of Prometheus and of the control plane has the same series.
         promql = f"max by ({', '.join(kept)}) ({samples})"
         return (Term(promql, lambda labels: tuple((name, labels.get(name, "")) for name in kept)),)
 

@@ -1,9 +1,8 @@
 """How other programs' metrics say the rows of our table: one `Word` a way to say one row.
 
-In a word's PromQL these are filled in: $match (matchers), $node (the label that tells the node), $model (the
-label that tells the model), $engine (the labels that tell an engine), $over and $window (the function over
-time that the row wants, and its time), $rate (the time for `rate`). `max by` folds replicas of the server,
-which tell the same series once each.
+In a word's PromQL these are filled in: $match (matchers), $node and $model (the labels that name these), $engine
+(the labels that identify an engine), $over and $window (the function over time that the row wants, and its time),
+$rate (the time for `rate`). `max by` folds replicas of the server, each of which has the same series.
 
 Here are node_exporter, DCGM exporter, nvidia_gpu_exporter, process-exporter and cAdvisor; the engines are in
 `engine_words`. Sources: the programs' own documentation and code, and their output as captured in tests/fixtures.

@@ -86,7 +86,7 @@ class Channel(asyncio.Protocol):
 
     def connection_lost(self, exception: Exception | None) -> None:
         self._rest = _NOTHING
-        self._reader.ready.clear()
+        self._reader.end()
         self._server.left(self)
 
     def data_received(self, data: bytes) -> None:

@@ -65,6 +65,11 @@ class RequestReader:
             if self._unfinished_bytes > LARGEST_HEAD_BYTES:
                 raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
+    def end(self) -> None:
+        """Nothing more will be read. Reader, parser and connection know each other: left so, they are garbage to search for."""
+        self.ready.clear()
+        del self._parser, self._go_on
+
     # What the parser calls
 
     def _got_on(self) -> None:

@@ -1,6 +1,6 @@
 """What survives a restart: nodes with their last measurement, and their recent samples, in one SQLite file.
 
-Read in this order; each module imports only what stands above it:
+Read in this order; each module imports only those above it:
 
     samples       a measurement's numbers in one blob
     waiting       what was heard and is not yet written

@@ -12,7 +12,7 @@ from typing import IO
 
 log = logging.getLogger(__name__)
 
-#: Stands in the file's user_version; raised with each change of SCHEMA.
+#: The file's user_version; raised with each change of SCHEMA.
 VERSION = 1
 
 SCHEMA = """

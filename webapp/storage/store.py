@@ -47,10 +47,12 @@ class StoredNode(NamedTuple):
     heard_at: float
     #: Seconds from the last heartbeat to now: exact if this machine has not been booted since.
     silent_s: float
+    #: Bytes of its last heartbeat.
+    size: int
 
 
 def boot_id() -> str:
-    """The kernel's name for this boot, "" where it tells none."""
+    """The kernel's name for this boot, "" where it gives none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
     except OSError:
@@ -229,7 +231,8 @@ class Store:
             except HeartbeatRefused as error:
                 log.error("%s: the last measurement of %r cannot be read: %s", self.path, row.name, error)
                 continue
-            found.append(StoredNode(measurement, row.measured_at, row.first_heard_at, row.heard_at, self._silence(row)))
+            silent_s = self._silence(row)
+            found.append(StoredNode(measurement, row.measured_at, row.first_heard_at, row.heard_at, silent_s, len(row.message)))
         return found
 
     def _silence(self, row: NodeRow) -> float:

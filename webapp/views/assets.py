@@ -26,7 +26,7 @@ def version_assets(app: Flask) -> None:
 
     @cache
     def small(path: str) -> bytes:
-        return packed((folder / path).read_bytes(), 9)
+        return packed([(folder / path).read_bytes()], 9)
 
     known: set[str] = set()
 

@@ -171,8 +171,12 @@ def pressures(node: Node) -> list[tuple[str, float, float | None]]:
     """Resource, and the shares of time in which some and in which all tasks waited for it."""
     if node.numbers is None:
         return []
-    told = node.numbers.pressure
-    rows = [("CPU", told.cpu_some, None), ("memory", told.memory_some, told.memory_full), ("I/O", told.io_some, told.io_full)]
+    pressure = node.numbers.pressure
+    rows = [
+        ("CPU", pressure.cpu_some, None),
+        ("memory", pressure.memory_some, pressure.memory_full),
+        ("I/O", pressure.io_some, pressure.io_full),
+    ]
     return [(resource, some, full) for resource, some, full in rows if some is not None]
 
 

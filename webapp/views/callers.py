@@ -50,7 +50,7 @@ class Access:
     agents: TokenFile | None = None
     viewers: TokenFile | None = None
     admins: TokenFile | None = None
-    #: Proxies that tell in `user_header` who asks, and which of those users are admins.
+    #: Proxies whose `user_header` names who asks, and which of those users are admins.
     proxies: tuple[Network, ...] = ()
     user_header: str = "X-Forwarded-User"
     admin_users: frozenset[str] = frozenset()

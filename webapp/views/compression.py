@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from flask import Flask, Response, request
@@ -28,13 +29,13 @@ class Body(NamedTuple):
     @classmethod
     def of(cls, text: str) -> Body:
         plain = text.encode("utf-8", "surrogatepass")
-        return cls(plain, packed(plain), tag_of(plain))
+        return cls(plain, packed([plain]), tag_of(plain))
 
 
-def packed(body: bytes, level: int = _LEVEL) -> bytes:
+def packed(pieces: Iterable[bytes], level: int = _LEVEL) -> bytes:
     """gzip, without name and time, so that the same body gives the same bytes."""
     packer = zlib.compressobj(level, zlib.DEFLATED, 31)
-    return packer.compress(body) + packer.flush()
+    return b"".join([*map(packer.compress, pieces), packer.flush()])
 
 
 def tag_of(body: bytes) -> str:
@@ -72,13 +73,12 @@ def compress(app: Flask) -> None:
         response.vary.add("Accept-Encoding")
         if response.status_code not in (200, 226) or request.method != "GET":
             return response
-        body = response.get_data()
         if request.blueprint == "fragments" and "ETag" not in response.headers:
-            response.set_etag(tag_of(body), weak=True)
+            response.set_etag(tag_of(response.get_data()), weak=True)
             _answer_304_if_known(response)
             if response.status_code == 304:
                 return response
-        if len(body) >= _SMALLEST and takes_gzip():
-            response.set_data(packed(body, _LEVEL_OF_METRICS if request.path == "/metrics" else _LEVEL))
+        if takes_gzip() and (response.calculate_content_length() or 0) >= _SMALLEST:
+            response.set_data(packed(response.iter_encoded(), _LEVEL_OF_METRICS if request.path == "/metrics" else _LEVEL))
             response.headers["Content-Encoding"] = "gzip"
         return response

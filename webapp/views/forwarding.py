@@ -1,7 +1,7 @@
 """At which address the site is and who asks, as far as proxies are trusted: what happens to a request before Flask sees it.
 
 Forwarded headers are believed for `hops` proxies, counted from us; those of anyone else are dropped. A sub-path comes
-from X-Forwarded-Prefix (the proxy strips it) or from `base_path` (it doesn't). The token of an embed link stands at
+from X-Forwarded-Prefix (the proxy strips it) or from `base_path` (it doesn't). The token of an embed link is at
 the start of the path and becomes part of the site's root, so that every address which is made carries it.
 """
 
@@ -77,7 +77,7 @@ class Forwarding:
             environ["SCRIPT_NAME"] = self._base
             return _refused("404 Not Found", f"Enginehouse serves below {self._base}/ here.", start_response)
         given = prefix(_nth_last(environ.pop("HTTP_X_FORWARDED_PREFIX", ""), self._hops)) if self._hops else ""
-        if given and not _move(environ, given):  # else the proxy told the prefix and left it in the path
+        if given and not _move(environ, given):  # else the proxy sent the prefix and left it in the path
             environ["SCRIPT_NAME"] = environ.get("SCRIPT_NAME", "") + given
         environ[ROOT] = environ.get("SCRIPT_NAME", "")
         path = environ.get("PATH_INFO", "")

@@ -31,7 +31,7 @@ def guard(app: Flask, access: Access, refusals: Counter[str]) -> None:
     @app.before_request
     def ask() -> ResponseReturnValue | None:
         endpoint = request.endpoint
-        if endpoint is None:  # no such route: the answer tells nothing but that
+        if endpoint is None:  # no such route: the answer says nothing but that
             g.caller = NOBODY
             return None
         kind, who = audience(endpoint, request.path, request.method)
@@ -120,7 +120,7 @@ def guard(app: Flask, access: Access, refusals: Counter[str]) -> None:
         except HTTPException:
             return False
         asked = request.view_args or {}
-        if endpoint in ("fragments.about", "fragments.numbers"):  # of one chart; whose it is stands in the query
+        if endpoint in ("fragments.about", "fragments.numbers"):  # of one chart; whose it is, is in the query
             subject, other = ("node", "model") if page == "pages.node" else ("model", "node")
             asked = {} if request.args.get(other) else {"name": request.args.get(subject, "")}
         return opens(page, endpoint) and arguments == asked

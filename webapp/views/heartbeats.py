@@ -24,7 +24,8 @@ PATH = "/v1/nodes/heartbeat"
 #: What the time of a heartbeat is counted under.
 ENDPOINT = "machines.beat"
 
-#: A larger one is answered in a thread, as pages are: to read it may take a while.
+#: A larger one is answered in a thread, as pages are: to read it may take a while. So is one that comes packed, since
+#: a kilobyte may hold a megabyte.
 _LARGEST_AT_ONCE = 64 * 1024
 
 
@@ -34,6 +35,7 @@ def is_heartbeat(environ: WSGIEnvironment) -> bool:
         environ["REQUEST_METHOD"] == "POST"
         and environ["PATH_INFO"].endswith(PATH)
         and int(environ.get("CONTENT_LENGTH") or 0) <= _LARGEST_AT_ONCE
+        and "HTTP_CONTENT_ENCODING" not in environ
     )
 
 

@@ -62,7 +62,7 @@ def blueprint(instances: Instances, fleet: WithInstances, notices: Callable[[], 
 
 
 def _marked(html: str) -> Response:
-    """A block as the page tells it from a proxy's login page."""
+    """A block, marked so that the page doesn't take a proxy's login page for it."""
     return Response(html, headers={"X-Enginehouse-Fragment": "1"})
 
 

@@ -76,9 +76,9 @@ def blueprint(
             nodes = registry.nodes() if exposed is None else exposed()
             shown = exposition.within(nodes, most_series)
             left_out["now"] = len(nodes) - len(shown)
-            text = exposition.text(shown, telemetry.families, openmetrics=openmetrics)
+            pieces = exposition.pieces(shown, telemetry.families, openmetrics=openmetrics)
         telemetry.scrape_s = time.perf_counter() - started
-        return Response(text, content_type=exposition.OPENMETRICS if openmetrics else exposition.TEXT)
+        return Response(pieces, content_type=exposition.OPENMETRICS if openmetrics else exposition.TEXT)
 
     @machines.get("/agent.pyz")
     def agent() -> ResponseReturnValue:

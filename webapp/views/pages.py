@@ -44,7 +44,7 @@ def blueprint(
             "node.html",
             **blocks.node(found, residents(name), alerts()),
             range=blocks.range_name(request.args, overview.usual_range([found])),
-            ranges=list(RANGES),
+            ranges=RANGES,
             notices=notices(),
         )
 
@@ -68,7 +68,7 @@ def blueprint(
             "model.html",
             **shown,
             range=blocks.range_name(request.args, overview.usual_range(shown["model"].nodes)),
-            ranges=list(RANGES),
+            ranges=RANGES,
             by=model_blocks.by_of(request.args),
             bys=model_blocks.BY,
             notices=notices(),

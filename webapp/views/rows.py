@@ -14,11 +14,11 @@ from webapp.fleet.nodes import Node
 from webapp.overview.selection import Selection
 from webapp.overview.trends import Trend
 
-#: Stands for the age in a row that is kept. No text of a node holds it: NUL is replaced where texts come in.
+#: Takes the place of the age in a row that is kept. No text of a node holds it: NUL is replaced where texts come in.
 AGE = Markup("\x00")
 
 _Version = tuple[Any, ...]
-#: What stands before and after the age; None where the row shows none.
+#: What comes before and after the age; None where the row shows none.
 Kept = dict[str, tuple[_Version, Markup, Markup | None]]
 
 

@@ -34,7 +34,7 @@ def access(settings: SimpleNamespace) -> Access:
     made.only_local_names = is_loopback(host) and not (settings.allow_anonymous or settings.proxy_hops or made.asks_viewers)
     made.local_admin = made.agents is None and not settings.allow_anonymous
     if made.admin_users and not made.proxies:
-        raise SettingError("admin_user: expected --trusted-proxy too, which names the proxy that tells who reads")
+        raise SettingError("admin_user: expected --trusted-proxy too, which names the proxy that authenticates users")
     if not is_loopback(host) and not settings.allow_anonymous:
         _refuse_open(host, made)
     return made

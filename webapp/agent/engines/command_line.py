@@ -179,7 +179,7 @@ def model_name(given: str) -> str:
     >>> model_name("https://me:secret@models.example/small.gguf?X-Amz-Signature=secret")
     'small'
     """
-    if "://" in given:  # a user, a password or a signed query may stand in it
+    if "://" in given:  # it may hold a user, a password or a signed query
         given = given.partition("://")[2].partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
     hub = _HUB.search(given)
     if hub:

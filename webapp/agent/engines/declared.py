@@ -3,7 +3,7 @@
 [[engine]]
 id = "llama-8b-0"         # stays the same whatever happens to the process
 model = "llama-3.1-8b"
-kind = "vllm"             # a row of kinds; else told by the command line
+kind = "vllm"             # a row of kinds; else as the command line says
 port = 8000
 command = "serve .*llama" # or pid, pidfile, unit, container; else whoever listens on port
 """
@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from webapp.agent.engines.kinds import KINDS
-from webapp.settings import SettingError, shown
+from webapp.kinds import PATH
+from webapp.settings import SettingError, make, shown
 
 _WAYS = ("pid", "pidfile", "command", "unit", "container")
 _KEYS = ("id", "model", "kind", "port", *_WAYS)
@@ -81,7 +82,7 @@ def _declared(table: Mapping[str, Any], place: str) -> Declared:
         kind,
         _whole(table, "port", place, 65535),
         _whole(table, "pid", place, 2**22),
-        Path(pidfile).expanduser() if pidfile else None,
+        make(PATH, pidfile, f"{place}: pidfile") if pidfile else None,
         _pattern(table, place),
         _text(table, "unit", place),
         _text(table, "container", place),

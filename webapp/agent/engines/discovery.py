@@ -6,6 +6,7 @@ An engine is known by an id that outlives its processes: declared, or made from 
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from webapp.agent.engines.kinds import kind_named
 from webapp.agent.engines.leaders import Leaders
 from webapp.agent.engines.pidstat import Stat
 from webapp.agent.engines.processes import Scan
+
+#: Longest id that is made of kind, model and port, in characters; a longer one is cut.
+_LONGEST_ID = 200
 
 
 @dataclass
@@ -116,12 +120,12 @@ class Engines:
                 tracked.pid = tracked.pgrp = tracked.session = declared.pid
             return
         tracked.led_by(leader)
-        told = self._lines.recognised.get(leader.pid)
-        if told:
-            tracked.kind = declared.kind or told.kind
-            tracked.model = declared.model or told.model
-            tracked.port = declared.port or told.port
-            tracked.model_file = self._model_file(leader.pid, told)
+        recognised = self._lines.recognised.get(leader.pid)
+        if recognised:
+            tracked.kind = declared.kind or recognised.kind
+            tracked.model = declared.model or recognised.model
+            tracked.port = declared.port or recognised.port
+            tracked.model_file = self._model_file(leader.pid, recognised)
 
     def _drop_found_again(self, processes: Mapping[int, Stat]) -> None:
         """Drops engines that were found before the operator's pidfile or pattern led to them, or to a process above."""
@@ -141,8 +145,8 @@ class Engines:
             stat = processes[pid]
             if stat.dead or pid in led or self._inside(stat, processes, led):
                 continue
-            told = self._lines.recognised[pid]
-            tracked = self._named(told, stat, processes)
+            recognised = self._lines.recognised[pid]
+            tracked = self._named(recognised, stat, processes)
             tracked.led_by(stat)
             led[pid] = tracked
 
@@ -150,33 +154,35 @@ class Engines:
         """Whether a process is only a part of an engine: a forked copy, or below a declared leader."""
         if stat.forked and stat.key in self._owned:
             return True  # a copy does not become a leader when its parents die
-        told = self._lines.recognised[stat.pid]
-        if any(self._lines.recognised.get(above.pid) == told for above in ancestors(stat, processes)):
+        recognised = self._lines.recognised[stat.pid]
+        if any(self._lines.recognised.get(above.pid) == recognised for above in ancestors(stat, processes)):
             return True
         return self._below_declared(stat, processes, led)
 
     def _below_declared(self, stat: Stat, processes: Mapping[int, Stat], led: Mapping[int | None, Tracked]) -> bool:
         """Whether a declared engine that is no router is led from above; it learns what it does not know."""
-        told = self._lines.recognised[stat.pid]
+        recognised = self._lines.recognised[stat.pid]
         for parent in ancestors(stat, processes):
             above = led.get(parent.pid)
             kind = kind_named(above.kind) if above else None
             if above and above.declared and not (kind and kind.router):
-                above.kind = above.kind or told.kind
-                above.model = above.model or told.model
-                above.port = above.port or told.port
+                above.kind = above.kind or recognised.kind
+                above.model = above.model or recognised.model
+                above.port = above.port or recognised.port
                 return True
         return False
 
-    def _named(self, told: Recognised, stat: Stat, processes: Mapping[int, Stat]) -> Tracked:
+    def _named(self, recognised: Recognised, stat: Stat, processes: Mapping[int, Stat]) -> Tracked:
         """The engine that this command line starts: the one that had its id before, else a new one.
 
-        A router's children get a random port each time, so the router's stands in their ids.
+        A router's children get a random port each time, so their ids have the router's.
         """
         router = self._lines.recognised.get(stat.ppid)
         kind = kind_named(router.kind) if router else None
-        port = router.port if router and kind and kind.router else told.port
-        id = "-".join(str(part).replace("/", "_") for part in (told.kind, told.model, port) if part is not None)
+        port = router.port if router and kind and kind.router else recognised.port
+        id = _short(
+            "-".join(str(part).replace("/", "_") for part in (recognised.kind, recognised.model, port) if part is not None)
+        )
         for number in range(1, 1000):
             wanted = id if number == 1 else f"{id}-{number}"
             known = self._tracked.get(wanted)
@@ -185,14 +191,14 @@ class Engines:
             if not known.declared and not known.alive(processes):
                 self._step_aside(known)
                 break
-        tracked = Tracked(wanted, told.kind, told.model, told.port, declared=False)
-        tracked.model_file = self._model_file(stat.pid, told)
+        tracked = Tracked(wanted, recognised.kind, recognised.model, recognised.port, declared=False)
+        tracked.model_file = self._model_file(stat.pid, recognised)
         self._tracked[wanted] = tracked
         return tracked
 
-    def _model_file(self, pid: int, told: Recognised) -> str | None:
+    def _model_file(self, pid: int, recognised: Recognised) -> str | None:
         """The absolute path of the model that a command line names, if it names one by path."""
-        path = told.path
+        path = recognised.path
         if path and not path.startswith("/"):
             try:
                 path = os.path.normpath(os.path.join(os.readlink(f"{self._proc}/{pid}/cwd"), path))
@@ -204,6 +210,15 @@ class Engines:
         """What is left of an engine whose id a new leader takes."""
         old.id = f"{old.id}-orphaned-{old.pgrp}"
         self._tracked[old.id] = old
+
+
+def _short(id: str) -> str:
+    """An id that a heartbeat can carry, with room for what is put behind it: an engine whose id is too long would be lost.
+
+    >>> _short("vllm-Qwen_Qwen3-8B-8000"), len(_short("m" * 3000))
+    ('vllm-Qwen_Qwen3-8B-8000', 209)
+    """
+    return id if len(id) <= _LONGEST_ID else f"{id[:_LONGEST_ID]}-{zlib.crc32(id.encode('utf-8', 'replace')):08x}"
 
 
 def ancestors(stat: Stat, processes: Mapping[int, Stat]) -> Iterator[Stat]:

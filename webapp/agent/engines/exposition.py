@@ -22,13 +22,13 @@ _BRACES = re.compile(rb'\s*\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\}')
 _LABEL = re.compile(rb'\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)', re.DOTALL)
 _ESCAPE = re.compile(r'\\([\\"n])')
 
-#: Of one name so many series are kept; with more, its value is unknown.
+#: Most series of one name; with more, its value is unknown.
 MOST_SERIES = 4096
 
-#: Stands for a line whose labels can't be told: it spoils any value of its name.
+#: Put in place of a line whose labels can't be read: it spoils any value of its name.
 _UNTOLD: Labels = (("", ""),)
 
-#: Of the lines that can't be used so many are kept, to be quoted.
+#: Most lines that can't be used and are kept, to be quoted.
 _QUOTED = 3
 
 #: A larger value is a misread.
@@ -86,7 +86,7 @@ class Page:
         return not self._found
 
     def values(self, sums: Iterable[Sum]) -> Values:
-        """The series of the first of `sums` that is there; the name stands in the labels as __name__."""
+        """The series of the first of `sums` that is there; the name is in the labels as __name__."""
         for addends in sums:
             if not self._series(addends[0]):
                 continue
@@ -157,7 +157,7 @@ def _matches(labels: Labels, series: Series) -> bool:
 
 
 def _labels(rest: bytes) -> tuple[Labels, bytes]:
-    """The labels that stand behind a name, and what follows them.
+    """The labels after a name, and what follows them.
 
     >>> _labels(b'{a="x,\\\\"y\\\\"",} 1')
     ((('a', 'x,"y"'),), b' 1')

@@ -17,7 +17,7 @@ class EngineKind(NamedTuple):
     calls: tuple[tuple[str, ...], ...]
     #: Options that name the model, the name it is served under first.
     model: tuple[str, ...] = ()
-    #: The model may stand after the sub-command, without an option.
+    #: The model may follow the sub-command, without an option.
     positional: bool = False
     port: tuple[str, ...] = ("--port",)
     default_port: int | None = None

@@ -8,7 +8,7 @@ An engine that has a cgroup of its own owns what is in it. Otherwise a process b
    leads: an engine started by a script or a shell shares theirs with strangers;
 4. the engine in whose process group it is an orphan: its parent is outside of the group.
 
-A process is told by pid and start time. The kernel does not give a pid away while a group or session still bears
+A process is identified by pid and start time. The kernel does not give a pid away while a group or session still bears
 it, so a stranger under the leader's pid proves that the leader's group is gone.
 """
 
@@ -24,6 +24,7 @@ class Claim(NamedTuple):
     """What one engine claims: its leader, as it was when last seen, and the processes of its own cgroup."""
 
     id: str
+    #: 0 if the leader was never seen: such an engine claims nothing but its cgroup.
     pid: int
     #: Start time of the leader; None if it was gone before it was ever seen.
     start: int | None
@@ -62,7 +63,7 @@ class Membership:
 
 
 class _Clues:
-    """What one pass tells of the owners of processes, to be looked up for each of them."""
+    """What one pass says about the owners of processes, to be looked up for each of them."""
 
     def __init__(self, processes: Mapping[int, Stat], claims: Collection[Claim], own_pid: int) -> None:
         leaders = {claim.pid: claim.id for claim in claims if _leads(claim, processes)}
@@ -130,7 +131,7 @@ def _led(
     shared: dict[int, tuple[str, set[int]]] = {}
     for claim in claims:
         stat = processes.get(claim.pid)
-        if stat is not None and stat.start != claim.start:
+        if not claim.pid or (stat is not None and stat.start != claim.start):
             continue
         if claim.pgrp == claim.pid:
             groups[claim.pgrp] = claim.id

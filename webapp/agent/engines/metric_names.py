@@ -52,7 +52,7 @@ class EngineNames(NamedTuple):
 
     @property
     def values(self) -> dict[str, tuple[Sum, ...]]:
-        """The sums by what they tell."""
+        """The sums by what they measure."""
         return {
             "waiting": self.waiting,
             "running": self.running,
@@ -80,7 +80,7 @@ ENGINE_METRIC_NAMES: dict[str, EngineNames] = {
         generation_tokens=(_total("vllm:generation_tokens_total"),),
         switch="start without --disable-log-stats",
     ),
-    # With priority scheduling the total (priority="") stands beside its parts. Every pipeline stage counts the same
+    # With priority scheduling the total (priority="") comes beside its parts. Every pipeline stage counts the same
     # requests. A grammar in compilation and the two hand-over queues of split prefill and decode are waiting too.
     # https://docs.sglang.ai/references/production_metrics.html
     "sglang": EngineNames(

@@ -16,13 +16,14 @@ from webapp.agent.engines.exposition import Page, fullest, total
 from webapp.agent.engines.metric_names import ENGINE_METRIC_NAMES, UNASKED, Endpoint, EngineNames
 from webapp.agent.engines.scrape import ScrapeFailed, scrape
 from webapp.agent.engines.token_rates import TokenRates
+from webapp.agent.patience import started
 from webapp.measurement import FRESH_FOR_SECONDS, Engine, Requests
 
 #: An engine that has not answered in full by then is given up until the next round. Long, because a busy engine is
 #: slow to answer, and nothing waits for it.
 TIMEOUT_SECONDS = 5.0
 
-#: A reading is shown for the time of so many rounds, though for at least FRESH_AT_LEAST_SECONDS.
+#: Rounds for which a reading is shown, though for at least FRESH_AT_LEAST_SECONDS.
 FRESH_FOR_ROUNDS = 2
 FRESH_AT_LEAST_SECONDS = 5.0
 
@@ -103,7 +104,7 @@ class EngineMetrics:
             return one.reading if self._clock() - one.at <= self._fresh_for_s else None
 
     def wait(self, seconds: float) -> bool:
-        """Waits until no engine is being asked, at most so long; says whether that is so."""
+        """Waits until no engine is being asked, for `seconds` at most; whether none is."""
         with self._changed:
             return self._changed.wait_for(lambda: self._threads == 0, seconds)
 
@@ -116,10 +117,8 @@ class EngineMetrics:
 
     def _start_threads(self) -> None:
         for _ in range(min(_MOST_AT_ONCE - self._threads, len(self._waiting))):
-            try:
-                threading.Thread(target=self._ask_all, name="engine-metrics", daemon=True).start()
-            except RuntimeError:
-                return  # no room for a thread: those who wait are asked in a later round
+            if not started(threading.Thread(target=self._ask_all, name="engine-metrics", daemon=True)):
+                return  # those who wait are asked in a later round
             self._threads += 1
 
     def _renewed(self, engine: Engine, engines: Sequence[Engine], own_ports: Counter[int | None]) -> _Watched:

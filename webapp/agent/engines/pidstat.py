@@ -37,7 +37,7 @@ class Stat(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int]:
-        """What tells this process from all others since boot."""
+        """Identifies this process among all since boot."""
         return (self.pid, self.start)
 
     @property
@@ -59,7 +59,7 @@ class Stat(NamedTuple):
 def parse_stat(data: bytes) -> Stat:
     """Raises ProcError.
 
-    The name stands between the first "(" and the last ")" and may hold anything, blanks and brackets included.
+    The name is between the first "(" and the last ")" and may hold anything, blanks and brackets included.
 
     >>> stat = parse_stat(b"7 (a) S (b) ) R 1 7 7 0 -1 64 0 0 0 0 10 5 3 1 20 0 8 0 900 4096 2 18446744073709551615 1")
     >>> stat.comm, stat.state, stat.cpu, stat.reaped, stat.threads, stat.start, stat.rss
@@ -147,7 +147,7 @@ def parse_cmdline(data: bytes) -> list[str]:
 
 
 def parse_environ(data: bytes, names: Iterable[str]) -> dict[str, str]:
-    """The named variables of /proc/<pid>/environ; what else stands there is left alone.
+    """The named variables of /proc/<pid>/environ; all others are ignored.
 
     >>> parse_environ(b"HF_TOKEN=secret\\0PORT=80\\0EMPTY=\\0", ["PORT", "EMPTY", "HOST"])
     {'PORT': '80', 'EMPTY': ''}

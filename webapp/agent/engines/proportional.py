@@ -1,6 +1,6 @@
 """Proportional set size of engines: their memory with each shared page counted once in all.
 
-The kernel walks all page tables of a process to tell it, and holds up the process's own mapping of memory
+The kernel walks all page tables of a process to compute it, and holds up the process's own mapping of memory
 meanwhile. So it is read in a thread of its own, rarely, and the more rarely the longer it takes.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from webapp.agent.clock import Clock
 from webapp.agent.engines.pidstat import parse_smaps_rollup
 from webapp.agent.machine.proc import read
+from webapp.agent.patience import started
 
 #: Seconds between two rounds, at least; and how many times its own duration a round is apart from the next.
 _PAUSE_S = 30.0
@@ -39,8 +40,8 @@ class Proportional:
         """Starts a round if one is due. `engines`: pid and resident bytes of all members. Returns at once."""
         if not engines or self._clock.boottime() < self._next or (self._thread and self._thread.is_alive()):
             return
-        self._thread = threading.Thread(target=self.read, args=(dict(engines),), name="pss", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self.read, args=(dict(engines),), name="pss", daemon=True)
+        self._thread = thread if started(thread) else None
 
     def read(self, engines: Mapping[str, Sequence[tuple[int, int]]]) -> None:
         """Reads all engines now. One with a member that can't be read is left out: a part would be no sum."""

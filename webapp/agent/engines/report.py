@@ -28,7 +28,7 @@ from webapp.measurement import Engine, Process
 
 log = logging.getLogger("enginehouse.agent")
 
-#: Engines, and processes of one engine and of all, that one heartbeat tells of.
+#: Most engines in one heartbeat, most processes of one engine, and of all.
 _MOST_ENGINES = 256
 _MOST_MEMBERS = 64
 _MOST_MEMBERS_IN_ALL = 1024
@@ -111,7 +111,7 @@ class EngineReports:
             )
             reports.append(report)
         self._engines.keep(members)
-        self._tell(reports)
+        self._log_changes(reports)
         self._proportional.refresh(resident_by_engine)
         model_files = sorted({engine.model_file for engine in tracked if engine.model_file and members[engine.id]})
         return self._with_metrics(reports), model_files
@@ -150,7 +150,7 @@ class EngineReports:
             started_s_ago=self._age(oldest, uptime_s) if oldest else None,
         )
 
-    def _tell(self, reports: Sequence[Engine]) -> None:
+    def _log_changes(self, reports: Sequence[Engine]) -> None:
         """Logs what changed since the pass before: engines that came, went, lost or found their leader."""
         states = {report.id or "": (report.state, report) for report in reports}
         for id, (state, report) in states.items():
@@ -174,8 +174,8 @@ class EngineReports:
                 threads = os.listdir(f"{directory}/task")[:_MOST_THREADS_ASKED]
             except OSError:  # it has ended meanwhile
                 return None
-            told = (parse_status(read_or_empty(f"{directory}/task/{thread}/status", 8192)) for thread in threads)
-            return next(filter(None, told), None)
+            resident = (parse_status(read_or_empty(f"{directory}/task/{thread}/status", 8192)) for thread in threads)
+            return next(filter(None, resident), None)
         return found
 
     def _process(self, stat: Stat, passed: usage.Interval | None, resident: Resident | None, uptime_s: float) -> Process:
@@ -200,7 +200,7 @@ class EngineReports:
         )
 
     def _with_metrics(self, reports: Sequence[Engine]) -> tuple[Engine, ...]:
-        """Adds what the engines' own metrics say now; an engine that is slow to answer is heard at the next pass."""
+        """Adds what the engines' own metrics say now; the answer of a slow engine is used at the next pass."""
         if self._metrics is None:
             return tuple(reports)
         self._metrics.refresh(tuple(reports))
@@ -229,7 +229,7 @@ def _rank(process: Process) -> tuple[float, int]:
 def _memory(processes: Sequence[Process], residents: Sequence[Resident | None]) -> dict[str, Any]:
     """Sums over an engine's processes; members whose memory was misread are left out.
 
-    The split is told where every member's can be read, and then the total is its sum.
+    The split is reported where every member's can be read, and then the total is its sum.
     """
     known = [process.memory_bytes for process in processes if process.memory_bytes is not None]
     found: dict[str, Any] = {"memory_bytes": sum(known) if known else None}

@@ -26,7 +26,7 @@ _HEADERS = {"Accept": "text/plain;version=0.0.4", "User-Agent": "enginehouse", "
 
 
 class ScrapeFailed(Exception):
-    """No page. The message is one phrase, fit to stand behind "metrics: "."""
+    """No page. The message is one phrase, fit to follow "metrics: "."""
 
     def __init__(self, reason: str, elsewhere: bool = False) -> None:
         super().__init__(printable(reason)[:200])

@@ -28,7 +28,7 @@ class Interval(NamedTuple):
     elapsed_s: float
     #: Ticks by pid, of processes that ran; who is absent did not run.
     ticks: Mapping[int, int]
-    #: Pids whose ticks can't be told: misread, or not readable in the pass before.
+    #: Pids whose ticks are unknown: misread, or not readable in the pass before.
     unknown: frozenset[int]
     #: Ticks of ended children that were not counted before, by the pid of the living process that waited for them.
     ended: Mapping[int, int]

@@ -22,7 +22,7 @@ _NO_DISK_KINDS = re.compile(
 )
 _REMOTE_KINDS = ("nfs", "cifs", "smb", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "9p", "virtiofs", "fuse", "afs")
 
-#: Seconds for which an answer stands in for one that is late.
+#: Seconds for which the last answer is used in place of one that is late.
 _FRESH_FOR_S = 30.0
 
 
@@ -174,7 +174,10 @@ class Disks:
             return Disk(**about, error=answer.value[:300])
         if answer and isinstance(answer.value, dict) and self._clock.boottime() - answer.taken <= _FRESH_FOR_S:
             return Disk(**{**about, **answer.value})
-        return Disk(**about, error=f"statvfs has not answered for {self._mounts.waiting_s(mount) or 0:.0f} s")
+        waiting_s = self._mounts.waiting_s(mount)
+        if waiting_s is None:
+            return Disk(**about, error="it could not be asked for yet")
+        return Disk(**about, error=f"statvfs has not answered for {waiting_s:.0f} s")
 
 
 def _text(path: str) -> str:

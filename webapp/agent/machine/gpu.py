@@ -15,6 +15,7 @@ from typing import Any, Callable
 
 from webapp.agent.machine import gpu_amd
 from webapp.agent.machine.gpu_nvidia import Nvidia, Seen
+from webapp.agent.patience import started
 from webapp.measurement import Gpu
 
 #: A look older than this is unknown.
@@ -26,7 +27,7 @@ LOOK_SECONDS = 2.0
 #: Utilisation is the mean over this time, unless another is wanted.
 WINDOW_SECONDS = 10.0
 
-#: When nobody has measured for so long, nobody looks.
+#: After this long without a measurement nobody looks any more.
 _UNASKED_SECONDS = 60.0
 
 #: As many as a heartbeat carries.
@@ -96,7 +97,7 @@ class Gpus:
             return GpuReading((seen.gpus + missing)[:_MOST_GPUS], seen.error, seen.memory_by_pid)
 
     def wait(self, seconds: float) -> bool:
-        """Waits for the first look after the first measurement, at most so long; says whether it came."""
+        """Waits for the first look after the first measurement, for `seconds` at most; whether it came."""
         with self._changed:
             return self._changed.wait_for(lambda: self._thread is None or self._seen is not None, seconds)
 
@@ -105,18 +106,15 @@ class Gpus:
         self._closed.set()
 
     def _start(self, now: float) -> bool:
-        """Sees to it that somebody looks; False where there is nothing to look at."""
+        """Starts looking unless that has begun; False where there is nothing to look at."""
         if self._thread is not None:
             return True
         if not self._known and not self._may_be_there():
             return False
         self._seen, self._seen_at = None, now
         thread = threading.Thread(target=self._look_on, name="gpus", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # no room for a thread: the next measurement tries again
-            return True
-        self._thread = thread
+        if started(thread):
+            self._thread = thread  # else the next measurement tries again
         return True
 
     def _may_be_there(self) -> bool:

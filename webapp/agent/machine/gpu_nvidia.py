@@ -1,6 +1,6 @@
 """NVIDIA GPUs, through NVML (package nvidia-ml-py, module pynvml).
 
-Whatever the driver does not tell about a GPU is unknown; other GPUs are not touched by it. A driver that is lost,
+What the driver does not report about a GPU is unknown; other GPUs are not affected. A driver that is lost,
 or newer than the loaded library, is tried again from the beginning, less and less often.
 https://docs.nvidia.com/deploy/nvml-api/
 """
@@ -69,7 +69,7 @@ class Nvidia:
         self._pause_s = _SHORTEST_PAUSE
         self._next_attempt = float("-inf")
         self._was_ready = False
-        #: Number of a GPU -> its id, once that was told.
+        #: Number of a GPU -> its id, once that is known.
         self._ids: dict[int, str] = {}
 
     @property
@@ -136,7 +136,7 @@ class Nvidia:
         nvml = self._nvml
         count = self._value(nvml.nvmlDeviceGetCount)
         if count is None:
-            raise _BeginAgain("the NVIDIA driver does not tell how many GPUs there are")
+            raise _BeginAgain("the NVIDIA driver does not report how many GPUs there are")
         gpus = []
         memory_by_pid: dict[int, int] = {}
         lost: dict[str, str] = {}
@@ -160,8 +160,8 @@ class Nvidia:
 
     def _gpu(self, handle: Any, index: int) -> Gpu:
         nvml = self._nvml
-        told = _text(self._value(nvml.nvmlDeviceGetUUID, handle))
-        id = self._ids[index] = told or self._ids.get(index) or f"nvidia-{index}"
+        uuid = _text(self._value(nvml.nvmlDeviceGetUUID, handle))
+        id = self._ids[index] = uuid or self._ids.get(index) or f"nvidia-{index}"
         total, used = self._memory(handle)
         rates = self._value(nvml.nvmlDeviceGetUtilizationRates, handle)
         power = self._value(nvml.nvmlDeviceGetPowerUsage, handle)
@@ -175,7 +175,7 @@ class Nvidia:
             memory_used_bytes=used,
             temperature_celsius=_within(temperature, -60, 200),
             power_watts=None if power is None else _within(power / 1000, 0, 10_000),
-            error="in MIG mode the driver tells no utilisation" if self._is_divided(handle) else None,
+            error="in MIG mode the driver reports no utilisation" if self._is_divided(handle) else None,
         )
 
     def _memory(self, handle: Any) -> tuple[int | None, int | None]:
@@ -209,7 +209,7 @@ class Nvidia:
                 if not pid or pid > _LARGEST_PID or used is None or used > (total or _LARGEST_MEMORY):
                     continue
                 if (self._proc / str(pid)).exists():
-                    found.setdefault(pid, used)  # a process may stand in both lists
+                    found.setdefault(pid, used)  # a process may be in both lists
         return found
 
     def _value(self, ask: Callable[..., Any], *arguments: Any) -> Any:

@@ -18,7 +18,7 @@ class HostFacts:
         self._labels = dict(labels)
         release = read_or_empty(proc / "sys" / "kernel" / "osrelease", 256).strip()
         self._kernel = release.decode("utf-8", "replace") or None
-        # On hundreds of cores the file is long; the name stands at its beginning or not at all.
+        # On hundreds of cores the file is long; the name is at its beginning or nowhere.
         self._cpu_model = parse_cpu_model(read_or_empty(proc / "cpuinfo", 65536))
 
     def measure(self) -> Host:
@@ -34,7 +34,7 @@ class HostFacts:
 def reachable_address(towards_control_plane: str) -> str:
     """The address to show for this node, given its own end of the connection to the control plane.
 
-    A loopback address tells nothing; then it is the one that the default route leaves from, if there is one.
+    A loopback address says nothing to others; then it is the one that the default route leaves from, if there is one.
     Nothing is sent: connecting a UDP socket only looks up the route (192.0.2.1 and 2001:db8::1 are documentation
     addresses).
     """

@@ -11,7 +11,7 @@ def measure(meminfo: Mapping[str, int], arc_bytes: int | None = None) -> dict[st
     """The fields of `Load` that are about memory, in bytes; what is unknown is absent.
 
     Used is total less available, never less than nothing: lxcfs shows more available than total. ZFS's cache
-    is told apart, never subtracted: inside a container it is the host's.
+    is reported beside it, never subtracted: inside a container it is the host's.
 
     >>> measure({"MemTotal": 100, "MemAvailable": 120, "MemFree": 90})
     {'memory_total_bytes': 100, 'memory_available_bytes': 100, 'memory_used_bytes': 0, 'memory_free_bytes': 90}
