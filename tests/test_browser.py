@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -212,6 +213,23 @@ def test_what_the_first_concerns_leave_out_is_a_click_away_and_refreshes(page, u
     page.locator(".views label", has_text="Table").click()
     expect(page.locator(".nodes tbody tr")).to_have_count(1)
     watched.assert_calm()
+
+
+def test_changes_that_were_opened_stay_open_and_lead_to_all_of_them(page, registry, history, wall, beat):
+    beat()
+    events = Events(wall)
+    for number in range(20):
+        events.add(replace(registry.node("cpu-07").measurement, node=f"n{number}"), wall() - number)
+    with served(create_app(registry, history, events=events, wall=wall)) as url:
+        page.goto(url)
+        page.locator("#events summary").click()
+        beat(load={"cpu_percent": 77.0})
+        events.add(replace(registry.node("cpu-07").measurement, node="n20"), wall())
+        refresh(page, "#cluster")
+        expect(page.locator("#events summary")).to_contain_text("21 changes")
+        expect(page.locator("#events li")).to_have_count(13)
+        page.get_by_role("link", name="and 9 earlier").click()
+        expect(page.locator(".list li")).to_have_count(21)
 
 
 def test_a_chart_that_was_hidden_takes_its_containers_size_when_it_is_shown(page, url, registry, store, wall, beat):

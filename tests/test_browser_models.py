@@ -233,7 +233,7 @@ def test_no_table_of_usual_names_is_wider_than_its_place(browser, url, beat, wid
     context.close()
 
 
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", [390, 768, 1440])
 def test_a_long_name_gives_way_to_a_short_one_beside_it(browser, url, beat, width):
     beat(engines=USUAL[:2] if width == 390 else USUAL)
     context = browser.new_context(viewport={"width": width, "height": 800})
