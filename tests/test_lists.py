@@ -1,4 +1,4 @@
-"""The cluster page's lists: all that is wrong, and all that changed in the last hour."""
+"""Long lists, a page at a time: all that is wrong, all that changed in the last hour, engines of a model, instances."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pytest
 from tests.answers import Page
 from tests.conftest import HTMX
 from webapp.app import create_app
+from webapp.fleet.instances import Instances
 from webapp.measurement import Engine, Measurement
 from webapp.overview.events import Events
+from webapp.overview.paging import ROWS_A_PAGE
 
 CONCERN = re.compile(r'<li data-level="[a-z]+"><a href="[^"]+">([^<]+)</a> ([^<]+)</li>')
 
@@ -112,3 +114,29 @@ def test_changes_say_since_when_they_are_noticed_until_that_is_an_hour(registry,
     assert "no engine started or stopped" in client.get("/?view=changes").text
     wall.advance(3600)
     assert "Changes are noticed since" not in client.get("/?view=changes").text
+
+
+def test_the_engines_of_a_model_have_pages_that_keep_the_charts(client, beat):
+    for number in range(ROWS_A_PAGE + 5):
+        beat(f"n-{number:03}", agent=str(number), engines=(Engine(id="e", model="m"),))
+    page = client.get("/models/m?range=6h&by=node").text
+    assert page.count("<tr id=") == ROWS_A_PAGE
+    (further,) = [one["href"] for one in Page(page).all("a") if one.get("rel") == "next"]
+    assert further == "/models/m?page=2&range=6h&by=node"
+    last = client.get(further).text
+    assert last.count("<tr id=") == 5
+    assert f"{ROWS_A_PAGE + 5} engines" in last
+    (block,) = [one["hx-get"] for one in Page(last).all("section") if one.get("id") == "model"]
+    assert client.get(block, headers=HTMX).text.count("<tr id=") == 5
+
+
+def test_instances_have_pages_and_are_counted_in_full(registry, clock, wall):
+    client = create_app(registry, object(), instances=Instances(30.0, clock=clock, wall=wall), wall=wall).test_client()
+    for number in range(ROWS_A_PAGE + 5):
+        answer = client.post("/v1/instance/register", json={"host": "10.0.0.9", "port": 8000 + number})
+        assert answer.status_code == 200
+    first, last = client.get("/instances").text, client.get("/instances?page=2").text
+    assert [text.count("<tr data-state=") for text in (first, last)] == [ROWS_A_PAGE, 5]
+    assert f"{ROWS_A_PAGE + 5} of {ROWS_A_PAGE + 5} instances alive" in first
+    (block,) = [one["hx-get"] for one in Page(last).all("section") if one.get("id") == "instances"]
+    assert client.get(block, headers=HTMX).text.count("<tr data-state=") == 5

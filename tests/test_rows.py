@@ -17,7 +17,8 @@ from markupsafe import Markup
 from tests.conftest import HTMX
 from webapp.fleet.nodes import Node
 from webapp.measurement import Measurement
-from webapp.overview.selection import ROWS_A_PAGE, Selection
+from webapp.overview.paging import ROWS_A_PAGE
+from webapp.overview.selection import Selection
 from webapp.overview.trends import Trend
 from webapp.views import rows as rows_module
 from webapp.views.rows import AGE, Rows

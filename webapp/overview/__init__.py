@@ -6,6 +6,7 @@ Read in this order; each module imports only those above it:
     gauges        shares of something limited, and when they call for attention
     memory        where a node's memory is
     placement     where there is room for one more engine
+    paging        long tables and lists, a page at a time
     sorting       tables that are sorted by their columns
     selection     which nodes a reader sees, and in which order
     concerns      what is wrong now

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 from urllib.parse import urlencode
 
 from webapp import formats
 from webapp.fleet.nodes import STATES, Node
 from webapp.overview import gauges
+from webapp.overview.paging import Part, page_of, part
 from webapp.overview.sorting import Column, Columns, Order
 from webapp.overview.summary import load_per_core, waiting
-
-#: More rows than this are on further pages of a table or a list: a browser that swaps in a thousand is busy for half a second.
-ROWS_A_PAGE = 200
 
 #: What the cluster page shows below the summary: key -> title.
 VIEWS = {"table": "Table", "map": "Map", "concerns": "Concerns", "changes": "Changes"}
@@ -57,16 +54,6 @@ _SHADES: dict[str, tuple[float, ...]] = {
 }
 
 
-class Rows(NamedTuple):
-    """Which rows of a long table or list are shown: page and rows from 1, and how many pages and rows there are."""
-
-    page: int
-    pages: int
-    first: int
-    last: int
-    total: int
-
-
 @dataclass(frozen=True)
 class Selection:
     """Filters and order. Values that mean nothing are dropped, so that an old link still shows nodes."""
@@ -105,7 +92,7 @@ class Selection:
             columns=tuple(column.key for column in COLUMNS.all[1:] if column.key in last.get("columns", "").split(",")),
             view=last["view"] if last.get("view") in VIEWS else "table",
             measure=last["measure"] if last.get("measure") in MEASURES else "cpu",
-            page=_page(last.get("page", "")),
+            page=page_of(last.get("page", "")),
         )
 
     @property
@@ -188,22 +175,16 @@ class Selection:
             groups.setdefault(node.measurement.host.labels.get(self.group, ""), []).append(node)
         return sorted(groups.items(), key=lambda item: (not item[0], formats.natural(item[0])))
 
-    def part(self, count: int) -> Rows:
-        """Which of so many rows are on this page; the last page where there are fewer."""
-        pages = max(1, -(-count // ROWS_A_PAGE))
-        page = min(self.page, pages)
-        return Rows(page, pages, (page - 1) * ROWS_A_PAGE + 1, min(page * ROWS_A_PAGE, count), count)
-
-    def rows(self, groups: Sequence[tuple[str, list[Node]]]) -> tuple[Rows, list[tuple[str, list[Node]]]]:
+    def rows(self, groups: Sequence[tuple[str, list[Node]]]) -> tuple[Part, list[tuple[str, list[Node]]]]:
         """The part of `grouped` that is on this page."""
-        part = self.part(sum(len(members) for _, members in groups))
+        this = part(self.page, sum(len(members) for _, members in groups))
         shown = []
         so_far = 0
         for value, members in groups:
-            if some := members[max(0, part.first - 1 - so_far) : max(0, part.last - so_far)]:
+            if some := members[max(0, this.first - 1 - so_far) : max(0, this.last - so_far)]:
                 shown.append((value, some))
             so_far += len(members)
-        return part, shown
+        return this, shown
 
     def apply(self, nodes: Sequence[Node]) -> list[Node]:
         """The nodes that match, in order; those without a value to sort by come last."""
@@ -237,7 +218,3 @@ def models_of(nodes: Iterable[Node]) -> list[str]:
 def label_names_of(nodes: Iterable[Node]) -> list[str]:
     """The names of the nodes' labels, in order."""
     return sorted({name for node in nodes for name in node.measurement.host.labels})
-
-
-def _page(text: str) -> int:
-    return max(1, int(text)) if text.isascii() and text.isdecimal() and len(text) < 6 else 1

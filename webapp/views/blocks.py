@@ -14,7 +14,7 @@ from webapp.history import Answer, History, HistoryUnavailable
 from webapp.history.extent import extent
 from webapp.history.ranges import named, recent
 from webapp.metrics import CHARTS, Chart, Metric, families
-from webapp.overview import concerns
+from webapp.overview import concerns, paging
 from webapp.overview.events import KEEP_SECONDS, Event, Events
 from webapp.overview.memory import segments
 from webapp.overview.selection import COLUMNS, MEASURES, VIEWS, Selection, label_names_of, models_of
@@ -120,8 +120,8 @@ class Cluster:
             names = {node.name for node in chosen} if selection.filters else None
             of_all = found if selection.view == "concerns" else happened
             listed = [one for one in of_all if names is None or one.node in names]
-            part = selection.part(len(listed))
-            listed = listed[part.first - 1 : part.last]
+            part = paging.part(selection.page, len(listed))
+            listed = part.of(listed)
         alerting = Counter(alert.node for alert in whole.firing)
 
         def trend(node: Node) -> Trend:

@@ -109,7 +109,7 @@ def blueprint(
     def model(name: str) -> ResponseReturnValue:
         def render(nothing: None) -> Made[Body, None]:
             nodes = overview.nodes()
-            html = render_template("fragments/model.html", **model_blocks.one(nodes, name), notices=notices())
+            html = render_template("fragments/model.html", **model_blocks.one(nodes, name, request.args), notices=notices())
             return Made(Body.of(html), share_seconds(len(nodes)), None)
 
         return respond(blocks_of_models.get(_what_it_depends_on(), render))

@@ -15,6 +15,7 @@ from webapp.fleet.instance import Instance
 from webapp.fleet.instances import Instances
 from webapp.fleet.joined import WithInstances
 from webapp.fleet.resource import numbers
+from webapp.overview import paging
 
 
 def blueprint(instances: Instances, fleet: WithInstances, notices: Callable[[], list[str]]) -> Blueprint:
@@ -25,7 +26,15 @@ def blueprint(instances: Instances, fleet: WithInstances, notices: Callable[[], 
         return found if found is not None else abort(404, f"No instance is called {instance_id}; it is not registered.")
 
     def all_of_them() -> dict[str, Any]:
-        return {"instances": instances.all(), "homes": fleet.homes(), "ttl_s": instances.ttl_s}
+        found = instances.all()
+        part = paging.part(paging.page_of(request.args.get("page", "")), len(found))
+        return {
+            "instances": part.of(found),
+            "part": part,
+            "alive": sum(one.is_alive for one in found),
+            "homes": fleet.homes(),
+            "ttl_s": instances.ttl_s,
+        }
 
     def one(instance: Instance) -> dict[str, Any]:
         report = instance.report

@@ -11,6 +11,7 @@ from webapp.charts.palette import colour_index
 from webapp.fleet.nodes import Node
 from webapp.history import History
 from webapp.metrics import CHARTS, Chart, families
+from webapp.overview import paging
 from webapp.overview.model_selection import COLUMNS, ModelSelection
 from webapp.overview.models import Model, everything, model, models
 from webapp.views import blocks
@@ -33,8 +34,11 @@ def index(nodes: Sequence[Node], order: ModelSelection) -> dict[str, Any]:
     }
 
 
-def one(nodes: Iterable[Node], name: str) -> dict[str, Any]:
-    return {"model": model(nodes, name)}
+def one(nodes: Iterable[Node], name: str, query: Mapping[str, str]) -> dict[str, Any]:
+    """A model, and the engines on the page of its table that an address asks for."""
+    found = model(nodes, name)
+    part = paging.part(paging.page_of(query.get("page", "")), len(found.placed))
+    return {"model": found, "part": part, "placed": part.of(found.placed)}
 
 
 def by_of(query: Mapping[str, str]) -> str:

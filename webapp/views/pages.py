@@ -63,7 +63,7 @@ def blueprint(
 
     @pages.get("/models/<name:name>")
     def model(name: str) -> ResponseReturnValue:
-        shown = model_blocks.one(fleet.nodes(), name)
+        shown = model_blocks.one(fleet.nodes(), name, request.args)
         return render_template(
             "model.html",
             **shown,
