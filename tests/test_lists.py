@@ -140,3 +140,23 @@ def test_instances_have_pages_and_are_counted_in_full(registry, clock, wall):
     assert f"{ROWS_A_PAGE + 5} of {ROWS_A_PAGE + 5} instances alive" in first
     (block,) = [one["hx-get"] for one in Page(last).all("section") if one.get("id") == "instances"]
     assert client.get(block, headers=HTMX).text.count("<tr data-state=") == 5
+
+
+def test_where_there_is_room_has_pages_that_keep_the_question(client, beat):
+    for number in range(ROWS_A_PAGE + 5):
+        beat(f"n-{number:03}", agent=str(number))
+    first = client.get("/placement?memory_gib=1&cores=1&endpoint=x&_external=1&_anchor=y").text
+    (further,) = [one["href"] for one in Page(first).all("a") if one.get("rel") == "next"]
+    assert further == "/placement?page=2&memory_gib=1&cores=1"
+    last = client.get(further).text
+    assert [text.count("<tr data-fits=") for text in (first, last)] == [ROWS_A_PAGE, 5]
+    assert all(f"of {ROWS_A_PAGE + 5} nodes have room" in text for text in (first, last))
+
+
+def test_what_is_said_of_a_long_list_on_hostile_addresses_is_its_nearest_page(client, beat):
+    beat("n1")
+    for page in ("0", "-1", "99999", "999999999", "x", "%00", "²"):
+        for path in ("/", "/placement?memory_gib=1", "/instances", "/models/llama-3.1-8b"):
+            answer = client.get(f"{path}{'&' if '?' in path else '?'}page={page}")
+            assert answer.status_code == 200
+            assert 'class="pages"' not in answer.text

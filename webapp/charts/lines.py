@@ -109,8 +109,8 @@ def _rest(chart: Chart, answer: Answer, parts: Sequence[Line]) -> Values:
 def marks(chart: Chart, answer: Answer) -> list[Mark]:
     """Starts and stops of engines within the range, oldest first."""
     times = answer.range.times
-    heard = _heard(answer)
-    found = []
+    found: list[Mark] = []
+    ended: list[tuple[str, int, str]] = []
     for series in answer.series:
         if series.metric.name != chart.starts:
             continue
@@ -123,9 +123,11 @@ def marks(chart: Chart, answer: Answer) -> list[Mark]:
                 if is_another and answer.range.start < value <= answer.range.end:
                     found.append(Mark(value, f"{engine} started"))
                 before = now
-            stopped = value is None and place and series.values[place - 1] is not None
-            if stopped and heard[series.label("node")][place]:
-                found.append(Mark(times[place], f"{engine} stopped"))
+            elif place and series.values[place - 1] is not None:
+                ended.append((series.label("node"), place, engine))
+    if ended:
+        heard = _heard(answer, {node for node, _, _ in ended})
+        found += [Mark(times[place], f"{engine} stopped") for node, place, engine in ended if heard[node][place]]
     return sorted(found)
 
 
@@ -147,11 +149,13 @@ def _is_another(before: _Seen, now: _Seen, step: float) -> bool:
     return silence <= 3 * step or abs(moved - silence) > 2 * step
 
 
-def _heard(answer: Answer) -> dict[str, list[bool]]:
-    """For each node, at which times anything at all is known of it."""
-    found: dict[str, list[bool]] = {}
+def _heard(answer: Answer, nodes: Iterable[str]) -> dict[str, list[bool]]:
+    """For each of the nodes, at which times anything at all is known of it."""
+    found = {node: [False] * len(answer.range.times) for node in nodes}
     for series in answer.series:
-        known = found.setdefault(series.label("node"), [False] * len(series.values))
+        known = found.get(series.label("node"))
+        if known is None:
+            continue
         for place, value in enumerate(series.values):
             known[place] = known[place] or value is not None
     return found

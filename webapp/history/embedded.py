@@ -7,6 +7,7 @@ import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from math import isnan
 
 from webapp.history import LOOKBACK_SECONDS, Answer, HistoryUnavailable, Range, Series, Span
 from webapp.metrics import Labels, Metric
@@ -113,6 +114,10 @@ def _windows(times: Sequence[float], grid: Sequence[float], width: float) -> _Wi
     return [(bisect_right(times, at - width), bisect_right(times, at)) for at in grid]
 
 
-def _known(numbers: array[float], windows: _Windows) -> Iterator[list[float]]:
-    for start, end in windows:
-        yield [number for number in numbers[start:end] if number == number]
+def _known(numbers: array[float], windows: _Windows) -> Iterator[Sequence[float]]:
+    if isnan(sum(numbers)):
+        for start, end in windows:
+            yield [number for number in numbers[start:end] if number == number]
+    else:  # all are known, as nearly always
+        for start, end in windows:
+            yield numbers[start:end]

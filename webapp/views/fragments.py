@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from flask import Blueprint, Response, abort, g, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
@@ -49,6 +50,7 @@ def blueprint(
     fragments = Blueprint("fragments", __name__, url_prefix="/fragments")
     tables: Shared[Body, Kept] = Shared()
     blocks_of_models: Shared[Body, None] = Shared()
+    charts_of_models: Shared[dict[str, Any], None] = Shared()
     shown = Charts()
 
     @fragments.before_request
@@ -117,8 +119,13 @@ def blueprint(
     @fragments.get("/model-charts/<name:name>")
     def model_charts(name: str) -> ResponseReturnValue:
         range, by = blocks.range_name(request.args), model_blocks.by_of(request.args)
-        found = model_of(overview.nodes(), name)
-        return shown.respond(model_blocks.cards(history, found, range, by, wall(), colour_of))
+
+        def draw(nothing: None) -> Made[dict[str, Any], None]:
+            found = model_of(overview.nodes(), name)
+            cards = model_blocks.cards(history, found, range, by, wall(), colour_of)
+            return Made(cards, share_seconds(len(found.nodes)), None)
+
+        return shown.respond(charts_of_models.get(_what_it_depends_on(), draw))
 
     @fragments.get("/numbers")
     def numbers() -> ResponseReturnValue:

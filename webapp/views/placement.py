@@ -10,8 +10,12 @@ from flask import Blueprint, jsonify, render_template, request
 from flask.typing import ResponseReturnValue
 
 from webapp.fleet.nodes import Fleet
+from webapp.overview import paging
 from webapp.overview.placement import GIB, BadQuestion, Candidate, Wanted
 from webapp.overview.selection import models_of
+
+#: The parts of an address that ask.
+_QUESTION = ("memory_gib", "cores", "gpu_memory_gib", "model")
 
 Rank = Callable[[Wanted], Sequence[Candidate]]
 
@@ -35,19 +39,24 @@ def blueprint(fleet: Fleet, rank: Rank, notices: Callable[[], list[str]]) -> Blu
 
     @views.get("/placement")
     def page() -> ResponseReturnValue:
-        problem, wanted, found = "", Wanted(), None
+        problem, wanted = "", Wanted()
+        found: Sequence[Candidate] | None = None
         try:
             wanted = Wanted.of(request.args)
             if wanted != Wanted():
                 found = rank(wanted)
         except BadQuestion as error:
             problem = str(error)
+        part = paging.part(paging.page_of(request.args.get("page", "")), len(found or ()))
         return render_template(
             "placement.html",
             asked=request.args,
+            question={name: request.args[name] for name in _QUESTION if request.args.get(name)},
             wanted=wanted,
             problem=problem,
-            candidates=found,
+            candidates=None if found is None else part.of(found),
+            part=part,
+            fitting=sum(one.fits for one in found or ()),
             models=models_of(fleet.nodes()),
             notices=notices(),
         ), 400 if problem else 200
