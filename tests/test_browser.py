@@ -438,9 +438,19 @@ def test_prometheus_being_away_holds_nothing_up_and_the_last_drawing_stays(page,
         expect(page.locator("#charts .problem")).to_contain_text("did not answer within 3 s")
         expect(page.locator("#figure-cpu")).to_have_attribute("data-old", "")
         expect(page.locator("#figure-cpu .main-svg").first).to_be_visible()
+        assert _said_instead(page) == "none"
+        page.reload()
+        expect(page.locator("#charts .problem")).to_contain_text("did not answer within 3 s")
+        assert _said_instead(page) == '"No answer yet that could be drawn."'
         history.away = False
         refresh(page, "#charts")
         expect(page.locator("#figure-cpu")).not_to_have_attribute("data-old", "")
+        assert _said_instead(page) == "none"
+
+
+def _said_instead(page) -> str:
+    """What the place of a chart says where none was drawn."""
+    return page.locator("#figure-cpu").evaluate("figure => getComputedStyle(figure.firstElementChild, '::before').content")
 
 
 @pytest.mark.parametrize("width", [390, 768, 1440])

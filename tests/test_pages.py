@@ -386,7 +386,7 @@ def test_a_history_that_is_away_is_an_answer_in_the_charts_and_holds_nothing_up(
     assert client.get("/nodes/n1").status_code == 200
     answer = client.get("/fragments/charts/n1", headers=HTMX)
     assert answer.status_code == 200
-    assert "did not answer within 3 s; the charts stay as they were" in answer.text
+    assert "did not answer within 3 s; charts that were drawn stay as they were" in answer.text
 
 
 def test_a_fault_of_ours_is_a_page_without_the_details(registry, history, caplog):
