@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -110,7 +111,7 @@ def view_request(path: str) -> bytes:
 
 @cache
 def _load_program() -> str:
-    program = f"/tmp/enginehouse-load-{os.getpid()}"
+    program = f"{tempfile.gettempdir()}/enginehouse-load-{os.getpid()}"
     atexit.register(Path(program).unlink, missing_ok=True)
     subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-o", program, ROOT / "benchmarks" / "load.c"], check=True)
     return program

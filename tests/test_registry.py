@@ -10,7 +10,8 @@ from webapp import heartbeat, schema
 from webapp.fleet.listening import Listening
 from webapp.fleet.nodes import state
 from webapp.fleet.notes import Note, Notes
-from webapp.fleet.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
+from webapp.fleet.refusals import FleetFull, HeartbeatConflict, HeartbeatForgotten
+from webapp.fleet.registry import Registry
 from webapp.heartbeat import Reading
 from webapp.measurement import Host
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webapp.agent.resource_snapshot import GpuWindows, to_mapping
+from webapp.fleet import machine
 from webapp.measurement import Agent, Disk, Engine, Gpu, Host, Load, Measurement, Network, Requests
-from webapp.snapshot import admission, read, to_measurement
+from webapp.snapshot import admission, read
 
 MEASUREMENT = Measurement(
     node="gpu-1",
@@ -59,7 +60,7 @@ def written(measurement: Measurement, windows: GpuWindows | None = None, instanc
 def test_a_measurement_comes_back_from_its_snapshot():
     snapshot, rejected = read(written(MEASUREMENT))
     assert rejected == ()
-    back = to_measurement(snapshot, "gpu-1")
+    back = machine.measurement(snapshot, "gpu-1")
     assert back == replace(MEASUREMENT, networks=MEASUREMENT.networks[::-1])  # the busiest comes first
 
 
@@ -70,7 +71,7 @@ _BYTES = st.none() | st.integers(1, 2**50)
 def test_bytes_survive_the_way_through_mebibytes(total, used, available, cpu):
     used, available = (most and min(most, total or most) for most in (used, available))
     load = Load(cpu_percent=cpu, memory_total_bytes=total, memory_used_bytes=used, memory_available_bytes=available)
-    assert to_measurement(read(written(Measurement("n", load=load)))[0], "n").load == load
+    assert machine.measurement(read(written(Measurement("n", load=load)))[0], "n").load == load
 
 
 def test_every_field_of_the_protocol_is_there_and_unknown_is_null():
@@ -100,7 +101,7 @@ def test_no_gpu_is_an_empty_list_and_a_failed_look_is_an_error_without_a_gpu():
     failed = written(Measurement("n", gpu_error="the GPU driver has not answered for 12 s"))["devices"]
     assert "gpu" not in failed
     assert failed["gpu_error"] == "the GPU driver has not answered for 12 s"
-    assert to_measurement(read({"devices": failed})[0], "n").gpu_error == "the GPU driver has not answered for 12 s"
+    assert machine.measurement(read({"devices": failed})[0], "n").gpu_error == "the GPU driver has not answered for 12 s"
 
 
 def test_an_unknown_gpu_of_other_agents_is_a_reason_and_no_gpu():
@@ -113,7 +114,7 @@ def test_an_unknown_gpu_of_other_agents_is_a_reason_and_no_gpu():
 def test_a_gpu_that_tells_no_memory_has_no_memory():
     """T55"""
     for gpu in ({"index": 0, "uuid": "GPU-a", "memory_total_mb": 0, "memory_used_mb": 0}, {"index": 0, "uuid": "GPU-a"}):
-        found = to_measurement(read({"devices": {"gpu": [gpu]}})[0], "n").gpus[0]
+        found = machine.measurement(read({"devices": {"gpu": [gpu]}})[0], "n").gpus[0]
         assert (found.memory_total_bytes, found.memory_used_bytes) == (None, None)
 
 
@@ -121,7 +122,7 @@ def test_an_unknown_speed_is_unknown_however_it_is_written():
     """T53"""
     for speed in (-1, 0, None, "N/A"):
         message = {"devices": {"network": [{"iface": "eth0", "rx_mbps": 8, "tx_mbps": 0, "speed_mbps": speed}]}}
-        found = to_measurement(read(message)[0], "n").networks[0]
+        found = machine.measurement(read(message)[0], "n").networks[0]
         assert (found.receive_bytes_per_second, found.transmit_bytes_per_second, found.speed_bits_per_second) == (1e6, 0.0, None)
 
 
@@ -140,7 +141,7 @@ def test_an_unknown_speed_is_unknown_however_it_is_written():
 def test_whatever_is_wrong_costs_only_itself(hostile):
     snapshot, _ = read({"instance_id": "i", **hostile})
     assert snapshot.instance_id == "i"
-    assert to_measurement(snapshot, "n").load == Load()
+    assert machine.measurement(snapshot, "n").load == Load()
     assert snapshot.admission_state == "unknown"
 
 
@@ -156,7 +157,7 @@ def test_what_is_more_than_its_whole_is_left_out_and_named():
         "devices.disk[0].used_mb",
         "devices.gpu[0].memory_used_mb",
     ]
-    measured = to_measurement(snapshot, "n")
+    measured = machine.measurement(snapshot, "n")
     assert (measured.load.memory_used_bytes, measured.load.memory_available_bytes) == (None, None)
     assert measured.disks[0].used_bytes is None
     assert measured.gpus[0].memory_used_bytes is None

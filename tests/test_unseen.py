@@ -13,7 +13,7 @@ from tests.answers import named
 from tests.conftest import HTMX
 from webapp.app import create_app
 from webapp.fleet.instances import Instances
-from webapp.fleet.registry import HeartbeatConflict
+from webapp.fleet.refusals import HeartbeatConflict
 from webapp.history.embedded import EmbeddedHistory
 from webapp.measurement import Disk, Engine, Gpu, Host, Network
 from webapp.overview.events import Events

@@ -10,15 +10,12 @@ from pathlib import Path
 def replace(path: Path, text: str) -> None:
     """Write `text` as UTF-8 to the disk, then put it in the place of what is there. Raises OSError."""
     fresh = path.with_suffix(".new")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    _write(fresh, text, 0o666)
     fresh.replace(path)
 
 
 def create(path: Path, text: str, mode: int) -> None:
-    """Put `text` there as ASCII, unless there is a file already: also one that another process makes meanwhile stays.
+    """Put `text` there as UTF-8, unless there is a file already: also one that another process makes meanwhile stays.
 
     Its directory is made too. Raises OSError; a disk that is full leaves nothing behind.
     """
@@ -27,10 +24,7 @@ def create(path: Path, text: str, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="ascii") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        _write(fresh, text, mode)
         try:
             os.link(fresh, path)
         except FileExistsError:
@@ -40,3 +34,11 @@ def create(path: Path, text: str, mode: int) -> None:
     finally:
         with contextlib.suppress(OSError):
             fresh.unlink()
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    """To the disk, with the bits of `mode` that the umask leaves where the file is new."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from webapp.addresses import is_address, is_loopback, is_own, plain
+from webapp.fleet import machine
 from webapp.fleet.instance import Instance
 from webapp.fleet.instances import FORGET_AFTER_SECONDS, Instances
 from webapp.fleet.nodes import Fleet, Node
 from webapp.measurement import Engine, Measurement, Requests
-from webapp.snapshot import ACCEPTING, DEGRADED, REJECTING, UNKNOWN, to_measurement
+from webapp.snapshot import ACCEPTING, DEGRADED, REJECTING, UNKNOWN
 
 #: The identity of nodes that no agent reports.
 NO_AGENT = "made of instances"
@@ -177,7 +178,7 @@ def _made(name: str, residents: Sequence[Instance], before: Node | None) -> Node
     nearest = min(residents, key=lambda one: one.silent_s)
     telling = min((one for one in residents if one.resources), key=lambda one: one.collected_s or 0.0, default=None)
     if telling is not None and telling.resources is not None:
-        measurement = to_measurement(telling.resources, name)
+        measurement = machine.measurement(telling.resources, name)
         measured_s = telling.collected_s or 0.0
     else:
         measurement, measured_s = Measurement(name), nearest.silent_s

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Literal
 
+from webapp.fleet import refusals
 from webapp.fleet.listening import Listening, boottime
 from webapp.fleet.nodes import GONE_AFTER_SECONDS, Conflict, Node, state
 from webapp.fleet.notes import Note, Notes
@@ -22,19 +23,6 @@ from webapp.fleet.transit import Transit
 from webapp.fleet.verdict import Verdict, echo, judge
 from webapp.heartbeat import Reading
 from webapp.measurement import FRESH_FOR_SECONDS, Measurement
-
-
-class HeartbeatConflict(Exception):
-    """The name belongs to another agent that is alive."""
-
-
-class HeartbeatForgotten(Exception):
-    """The node was forgotten while its heartbeat was under way."""
-
-
-class FleetFull(Exception):
-    """No room for one more node."""
-
 
 Outcome = Literal["accepted", "replayed"]
 
@@ -109,25 +97,16 @@ class Registry:
         self, verdict: Verdict, measurement: Measurement, known: Record | None, source: str, arrived: float
     ) -> Literal["replayed"]:
         """Count a heartbeat that is not taken in, and note on its node what it reveals. Raises like `accept`."""
-        name = measurement.node
         if verdict == "forgotten" or known is None:
             self.heartbeats["forgotten"] += 1
-            raise HeartbeatForgotten(f"node {name!r} was forgotten while this heartbeat was under way")
+            raise refusals.forgotten(measurement.node)
         if verdict == "replayed":
             self.heartbeats["replayed"] += 1
             known.echo = echo(known, measurement, arrived)
             return "replayed"
         self.heartbeats["conflict"] += 1
         known.rival = Rival(measurement.agent.id or "", source, arrived)
-        place = known.source or "an unknown address"
-        if verdict == "taken":
-            raise HeartbeatConflict(
-                f"node {name!r} is reported by agent {known.measurement.agent.id} from {place}; give one of the two another name"
-            )
-        raise HeartbeatConflict(
-            f"node {name!r} is reported from {place} too, by an agent with the same "
-            "identity; give one of the two another name, and a data directory of its own"
-        )
+        raise refusals.conflict(known, is_twin=verdict == "twin")
 
     def _missed(self, now: float) -> float:
         return self._listening.missed_s(now) if self._listening else 0.0
@@ -149,14 +128,14 @@ class Registry:
             self._none_gone_before = now + GONE_AFTER_SECONDS - self._silence(oldest, now)
         if oldest is None or self._silence(oldest, now) <= GONE_AFTER_SECONDS:
             self.heartbeats["full"] += 1
-            raise FleetFull(f"{self._most_nodes} nodes are known and none is gone; no room for one more")
+            raise refusals.FleetFull(f"{self._most_nodes} nodes are known and none is gone; no room for one more")
         del self._records[oldest.name]
         self._drop(oldest.name)
 
     def _check_size(self, name: str, size: int) -> None:
         if self._records.lack_room(name, size):
             self.heartbeats["full"] += 1
-            raise FleetFull(f"the heartbeats of all nodes take {self._records.bytes} bytes; no room for one of {size}")
+            raise refusals.FleetFull(f"the heartbeats of all nodes take {self._records.bytes} bytes; no room for one of {size}")
 
     def _updated(self, known: Record | None, reading: Reading, source: str, arrived: float) -> Record:
         measurement = reading.measurement

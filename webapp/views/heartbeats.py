@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from webapp import schema
 from webapp.fields import Rejection
-from webapp.fleet.registry import FleetFull, HeartbeatConflict, HeartbeatForgotten, Registry
+from webapp.fleet.refusals import FleetFull, HeartbeatConflict, HeartbeatForgotten
+from webapp.fleet.registry import Registry
 from webapp.heartbeat import LIMITS, HeartbeatRefused, Limits
 from webapp.telemetry import Telemetry
 from webapp.views.bodies import BodyTooLarge, expanded
